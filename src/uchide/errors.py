@@ -1,0 +1,73 @@
+"""Every error that Uchide raises on purpose: one class per boundary, classified here and nowhere else.
+
+`retryable` says whether the same call may succeed later without anybody changing anything. The command line turns
+an `UchideError` into one message and exit code 1; anything else that escapes is a fault of ours.
+"""
+
+
+class UchideError(Exception):
+    """What went wrong, where, and what to do about it."""
+
+    retryable = False
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  {self.hint}" if self.hint else self.message
+
+
+class ConfigError(UchideError):
+    """An experiment, site or profile file that cannot be used as written."""
+
+
+class DatasetError(UchideError):
+    """A dataset, or one row of it, that is malformed or cannot be obtained."""
+
+
+class EnvironmentBuildError(UchideError):
+    """An environment of a repository could not be built."""
+
+
+class StoreError(UchideError):
+    """An artifact that is missing, tampered with, or does not fit where it is used."""
+
+
+class LeaseError(UchideError):
+    """Another live process writes the same part."""
+
+
+class PlanError(UchideError):
+    """A plan that cannot be made, or does not fit the code that is asked to run it."""
+
+
+class SandboxError(UchideError):
+    """The sandbox itself failed (not the command in it): infrastructure, worth another try."""
+
+    retryable = True
+
+
+class SandboxUnavailable(UchideError):
+    """This host cannot run the sandbox at all; an administrator has to act."""
+
+
+class ModelError(UchideError):
+    """The model or its server failed."""
+
+    retryable = True
+
+
+class PatchError(UchideError):
+    """A patch that is not a patch, or cannot be collected."""
+
+
+class GraderError(UchideError):
+    """The grader itself failed: an infrastructure verdict, never the model's fault."""
+
+    retryable = True
+
+
+class ReportError(UchideError):
+    """A report that cannot be made from the artifacts at hand."""
