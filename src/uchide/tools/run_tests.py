@@ -1,0 +1,439 @@
+"""Run tests of the repository in the current folder: one structured result per test, never read from console text.
+
+    python run_tests.py [--ids-file F] [--out F] [--collect] [--per-test-timeout S] [--start-timeout S] [PATH_OR_ID ...]
+
+$UCHIDE_RUNNER says how: {"runner": "pytest"|"django"|"unittest", "argv": [...]}. Without ids the whole suite runs.
+--out gets one JSON line per test: {"id", "status", "phase", "message", "duration_s"}, last {"end": rc, "collected": n};
+with --collect {"id"} lines. Statuses: passed failed error skipped xfailed xpassed timeout not_found crashed.
+Exit: 0 all asked tests passed, skipped or xfailed; 1 some did not; 2 usage, or nothing collected.
+
+Two processes. The driver (this file) starts workers (_test_hooks.py), each in a process group of its own, and reads
+their events from a pipe. A worker hooks pytest or unittest and sends an event as soon as something happened, so results
+survive os._exit, a crash and a kill. A test over its limit is interrupted by SIGALRM; if that does not help, the driver
+kills the group a little later, marks the test `timeout`, and starts a new worker for the tests that are left.
+
+Trust. --out is opened before any test starts and held by the driver only; at the end the driver reads it back and
+exits 2 if anybody else changed it. What a hostile patch can still do: its code runs in the worker, so it can replace
+the hooks or forge events for tests that were asked for; and as the same user it can stop or debug the driver. So a
+grader lays the hidden tests itself, restores test configuration first, checks the expected ids from outside the
+sandbox, and treats a missing end line as no result.
+
+The file is a pytest plugin too: `-p run_tests` with UCHIDE_RUN_TESTS_OUT=FILE appends the same result lines to FILE.
+"""
+
+import argparse
+import collections
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import _test_hooks
+from _test_hooks import ancestors, shorten
+
+GOOD = ("passed", "xfailed", "skipped")
+ARGV_BYTES = 100 * 1024
+
+
+def pytest_configure(config):
+    """`-p run_tests`: used as a plain plugin, without the driver."""
+    path = os.environ.pop("UCHIDE_RUN_TESTS_OUT", None)
+    if path:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        channel = _test_hooks.Channel(fd, results_only=True)
+        config.pluginmanager.register(_test_hooks.make_pytest_plugin(channel, None, 86400.0))
+
+
+def split_command(argv):
+    """(interpreter with its options, "-m" or None, module or script, the rest) of a test command."""
+    if not os.path.basename(argv[0]).startswith(("python", "pypy")):
+        pytest_like = os.path.basename(argv[0]) in ("pytest", "py.test")
+        return [sys.executable], "-m" if pytest_like else None, "pytest" if pytest_like else argv[0], argv[1:]
+    i = 1
+    while i < len(argv) and argv[i].startswith("-") and argv[i] != "-m":
+        i += 2 if argv[i] in ("-W", "-X") else 1
+    is_module = i < len(argv) and argv[i] == "-m"
+    i += is_module
+    if i >= len(argv):
+        raise ValueError("no module or script in %r" % (argv,))
+    return argv[: i - is_module], "-m" if is_module else None, argv[i], argv[i + 1 :]
+
+
+class Run(object):
+    """One worker process: its events, its time limits, its end."""
+
+    def __init__(self, plan, asked, ignored, folder):
+        self.plan = plan
+        self.collected = None
+        self.refused = []
+        self.current = self.collecting = None
+        self.since = time.monotonic()
+        self.ended = self.timed_out = False
+        self.rc = None
+        self.console = collections.deque(maxlen=64)
+        self.finished = 0
+        self.command, self.config = self._command(asked, ignored)
+        self.folder = folder
+
+    def _command(self, asked, ignored):
+        plan = self.plan
+        head, is_module, target, args = split_command(plan.argv)
+        labels = list(asked or [])
+        if plan.runner == "pytest":
+            labels = list(collections.OrderedDict.fromkeys(test.partition("::")[0] for test in labels))
+            args += ["--continue-on-collection-errors"] + ["--ignore=" + path for path in ignored]
+            args += ["--collect-only"] if plan.collect else []
+        elif plan.runner == "django":
+            args += ["--parallel=1"]
+        config = {"runner": plan.runner, "is_module": bool(is_module), "target": target, "args": args}
+        config.update(labels=labels, asked=asked, seconds=plan.seconds, collect=plan.collect)
+        return head + [_test_hooks.__file__], config
+
+    def execute(self, on_event):
+        events, inside = os.pipe()
+        path = os.path.join(self.folder, "worker.json")
+        with open(path, "w", encoding="ascii") as file:
+            json.dump(dict(self.config, fd=inside), file)
+        process = subprocess.Popen(
+            self.command + [path], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            pass_fds=[inside], start_new_session=True,
+        )  # fmt: skip
+        os.close(inside)
+        try:
+            self._watch(process, events, on_event)
+        finally:
+            for kill in (lambda: os.killpg(process.pid, signal.SIGKILL), process.kill):
+                try:
+                    kill()
+                except OSError:
+                    pass
+            self.rc = process.wait()
+            process.stdout.close()
+            os.close(events)
+
+    def _watch(self, process, events, on_event):
+        rest, console = b"", process.stdout.fileno()
+        open_fds = [events, console]
+        while True:
+            alive = process.poll() is None
+            ready = select.select(open_fds, [], [], 0.1 if alive else 0)[0]
+            if console in ready:
+                chunk = os.read(console, 4096)
+                self.console.append(chunk)
+                if not chunk:
+                    open_fds.remove(console)
+            if events in ready:
+                chunk = os.read(events, 1 << 16)
+                if not chunk:
+                    open_fds.remove(events)
+                lines = (rest + chunk).split(b"\n")
+                rest = lines.pop()
+                for line in lines:
+                    on_event(self, json.loads(line.decode("ascii")))
+                    self.since = time.monotonic()
+            if not ready and not alive:
+                return
+            if alive and time.monotonic() - self.since > self._patience():
+                self.timed_out = not self.ended
+                return
+
+    def _patience(self):
+        if self.ended:
+            return 5.0
+        seconds = self.plan.seconds
+        return self.plan.start_seconds if self.current is None else seconds + min(10.0, max(1.0, seconds / 4))
+
+    def tail(self):
+        return shorten(b"".join(self.console).decode("utf-8", "replace")[-2000:].strip())
+
+    def died_as(self):
+        """Status and reason for what was under way when the worker ended."""
+        if self.timed_out:
+            return "timeout", "killed: over its limit of %g s" % (
+                self.plan.seconds if self.current else self.plan.start_seconds
+            )
+        how = "signal %d" % -self.rc if self.rc < 0 else "exit code %d" % self.rc
+        return "crashed", "the test process ended with %s\n%s" % (how, self.tail())
+
+
+Plan = collections.namedtuple("Plan", "runner argv seconds start_seconds collect")
+
+
+class Report(object):
+    """Final results in memory and, line by line, in --out."""
+
+    def __init__(self, path, listing):
+        self.listing = listing
+        self.results = collections.OrderedDict()
+        self.written = b""
+        self.fd = None if path is None else os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
+
+    def write(self, entry):
+        if self.fd is not None:
+            data = (json.dumps(entry) + "\n").encode("ascii")
+            self.written += data
+            while data:
+                data = data[os.write(self.fd, data) :]
+
+    def add(self, test, status, phase, message, duration_s=0.0):
+        if test not in self.results:
+            entry = {"id": test, "status": status, "phase": phase, "message": message, "duration_s": duration_s}
+            self.results[test] = entry
+            if not self.listing:
+                self.write(entry)
+
+    def untouched(self):
+        if self.fd is None or not os.path.isfile("/proc/self/fd/%d" % self.fd):
+            return True
+        os.lseek(self.fd, 0, os.SEEK_SET)
+        with os.fdopen(os.dup(self.fd), "rb") as file:
+            return file.read() == self.written
+
+
+class Driver(object):
+    """Runs workers until every asked id has a status."""
+
+    def __init__(self, plan, report, folder):
+        self.plan = plan
+        self.report = report
+        self.folder = folder
+        self.dotted = plan.runner != "pytest"
+        self.known = collections.OrderedDict()  # every collected id
+        self.ignored = []
+        self.trouble = []
+
+    def run_all(self, asked):
+        queue = collections.deque([None] if asked is None else self._batches(asked))
+        while queue:
+            group = queue.popleft()
+            queue.extendleft(reversed(self._run_group(group)))
+
+    def _batches(self, asked):
+        batch, size, seen = [], 0, set()
+        for test in asked:
+            word = test if self.dotted else test.partition("::")[0]
+            cost = 0 if word in seen else len(word.encode("utf-8", "surrogateescape")) + 1
+            if batch and size + cost > ARGV_BYTES - 8192:
+                yield batch
+                batch, size, seen = [], 0, set()
+            seen.add(word)
+            batch.append(test)
+            size += cost
+        if batch:
+            yield batch
+
+    def _on_event(self, run, event):
+        kind = event.pop("k")
+        if kind == "collected":
+            run.collected, run.collecting = event["ids"], None
+            self.known.update((test, None) for test in event["ids"])
+        elif kind == "collecting":
+            run.collecting = event["id"]
+        elif kind == "refused":
+            run.refused.append(event)
+        elif kind == "start":
+            run.current = event["id"]
+        elif kind == "result":
+            run.current, run.finished = None, run.finished + 1
+            self.report.add(event["id"], event["status"], event["phase"], event["message"], event["duration_s"])
+        elif kind == "end":
+            run.ended = True
+
+    def _covers(self, scope, test):
+        if scope.endswith("/__init__.py"):
+            scope = scope.rpartition("/")[0]
+        return scope in ancestors(test, self.dotted)
+
+    def _run_group(self, group):
+        """Run one worker; give every test it settled a status; return the groups that are left."""
+        present = None
+        if group is not None:
+            present = [test for test in group if self.dotted or os.path.exists(test.partition("::")[0])]
+            for test in group:
+                if test not in present:
+                    self.report.add(test, "not_found", "collect", "no such file: " + test.partition("::")[0])
+            if not present:
+                return []
+        run = Run(self.plan, present, self.ignored, self.folder)
+        run.execute(self._on_event)
+        goals = list(run.collected or []) if present is None else self._expand(present, run)
+        for event in run.refused:
+            covered = [test for test in goals if self._covers(event["id"], test)]
+            for test in covered or [event["id"]]:
+                self.report.add(test, event["status"], event.get("phase", "collect"), event["message"])
+        if self.plan.collect and run.collected is not None:
+            return []
+        if not run.ended and run.current is not None:
+            status, message = run.died_as()
+            self.report.add(run.current, status, "call", message)
+            run.finished += 1
+        elif not run.ended and run.collected is None and run.collecting is not None:
+            return self._collection_died(run, present)
+        left = [test for test in goals if test not in self.report.results]
+        return self._leftover(run, present, left)
+
+    def _expand(self, present, run):
+        """Asked ids as tests: an asked class or file is replaced by its collected tests, an unknown id stays."""
+        found = set()
+        goals = []
+        for test in run.collected or []:
+            found.update(ancestors(test, self.dotted))
+            goals.append(test)
+        return goals + [test for test in present if test not in found]
+
+    def _collection_died(self, run, present):
+        status, message = run.died_as()
+        scope = run.collecting
+        covered = [test for test in present or [] if self._covers(scope, test)]
+        for test in covered or [scope]:
+            self.report.add(test, status, "collect", message)
+        if self.dotted and present is None or scope in self.ignored:
+            return []
+        if not self.dotted:
+            self.ignored.append(scope)
+        rest = None if present is None else [test for test in present if test not in self.report.results]
+        return [rest] if rest is None or rest else []
+
+    def _leftover(self, run, present, left):
+        if run.collected is not None:
+            collected = set(run.collected)
+            again = [test for test in left if test in collected]
+            if run.ended:
+                for test in left:
+                    if test not in collected:
+                        self.report.add(test, "not_found", "collect", "no such test")
+            elif present is not None:
+                again = left
+            if again and run.finished:
+                return [again]
+            for test in again:
+                self.report.add(test, "error", "setup", "the session ended before the test ran\n" + run.tail())
+            return []
+        if present is None:
+            self.trouble.append("could not start the tests (exit code %s)\n%s" % (run.rc, run.tail()))
+            return []
+        if self.dotted and run.ended and not run.rc:
+            left = [self.report.add(test, "not_found", "collect", "no such test") for test in left] and []
+        parts = collections.OrderedDict()
+        for test in left:
+            parts.setdefault(test.rpartition(".")[0] if self.dotted else test.partition("::")[0], []).append(test)
+        if len(parts) > 1:
+            return list(parts.values())
+        if self.dotted and len(left) > 1:
+            return [[test] for test in left]
+        for test in left:
+            self.report.add(
+                test, "error", "collect", "could not start the tests (exit code %s)\n%s" % (run.rc, run.tail())
+            )
+        return []
+
+
+def parse(argv):
+    parser = argparse.ArgumentParser(prog="run_tests.py", description="Run tests; one structured result per test.")
+    parser.add_argument("ids", nargs="*", metavar="PATH_OR_ID")
+    parser.add_argument("--ids-file", metavar="F", help="one id per line; ids are never split")
+    parser.add_argument("--out", metavar="F", help="JSON lines")
+    parser.add_argument("--collect", action="store_true", help="list the ids, run nothing")
+    parser.add_argument("--per-test-timeout", type=float, default=120.0, metavar="S")
+    parser.add_argument("--start-timeout", type=float, default=300.0, metavar="S", help="limit while no test runs")
+    options = parser.parse_args(argv)
+    raw = os.environ.get("UCHIDE_RUNNER")
+    if not raw:
+        parser.error("UCHIDE_RUNNER is not set: it says how tests run here")
+    try:
+        spec = json.loads(raw)
+        runner, command = spec["runner"], [str(word) for word in spec["argv"]]
+        split_command(command)
+        if runner not in ("pytest", "django", "unittest"):
+            raise ValueError("unknown runner %r" % runner)
+    except (ValueError, KeyError, TypeError, IndexError) as error:
+        parser.error("UCHIDE_RUNNER: %s: %s" % (type(error).__name__, error))
+    asked = list(options.ids)
+    if options.ids_file:
+        try:
+            with open(options.ids_file, "rb") as file:
+                lines = file.read().decode("utf-8", "surrogateescape").split("\n")
+        except OSError as error:
+            parser.error("--ids-file: %s" % error)
+        asked += [line.rstrip("\r") for line in lines if line.strip()]
+    given = bool(asked) or bool(options.ids_file)
+    plan = Plan(runner, command, options.per_test_timeout, options.start_timeout, options.collect)
+    _, _, script, _ = split_command(command)
+    base = os.path.dirname(script) or "." if runner == "django" else "."
+    asked = [normalise(test, runner, base) for test in asked]
+    return options, plan, list(collections.OrderedDict.fromkeys(asked)) if given else None
+
+
+def normalise(test, runner, base):
+    """A path relative to the current folder (pytest), a dotted label (Django, unittest)."""
+    path, colons, names = test.partition("::")
+    if runner == "pytest":
+        return os.path.relpath(path) + colons + names if path else test
+    if path.endswith(".py") or "/" in path:
+        path = os.path.relpath(path, base)
+        path = (path[:-3] if path.endswith(".py") else path).replace(os.sep, ".")
+    return path + colons.replace("::", ".") + names.replace("::", ".")
+
+
+def summarise(results, seconds, trouble):
+    counts = collections.Counter(entry["status"] for entry in results)
+    print(", ".join("%d %s" % (counts[status], status) for status in sorted(counts)) or "no test ran", end="")
+    print(" in %.1f s" % seconds)
+    bad = [entry for entry in results if entry["status"] not in GOOD]
+    for entry in bad[:5]:
+        print("\n%s %s (%s)" % (entry["status"].upper(), entry["id"], entry["phase"]))
+        print("\n".join("    " + line for line in shorten(entry["message"], 2000).splitlines()))
+    for entry in bad[5:25]:
+        print("%s %s" % (entry["status"].upper(), entry["id"]))
+    if len(bad) > 25:
+        print("... and %d more that did not pass" % (len(bad) - 25))
+    for text in trouble:
+        print(text)
+
+
+def finish_listing(driver, report):
+    for test in driver.known:
+        print(test)
+        report.write({"id": test})
+    bad = list(report.results.values())
+    for entry in bad:
+        print("%s %s\n%s" % (entry["status"].upper(), entry["id"], shorten(entry["message"], 2000)))
+    print("%d collected, %d problems" % (len(driver.known), len(bad)))
+    for text in driver.trouble:
+        print(text)
+    rc = 2 if not driver.known else int(any(entry["status"] not in GOOD for entry in bad))
+    report.write({"end": rc, "collected": len(driver.known)})
+    return rc
+
+
+def main(argv):
+    options, plan, asked = parse(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    began = time.monotonic()
+    report = Report(options.out, listing=options.collect)
+    folder = tempfile.mkdtemp(prefix="run_tests.")
+    driver = Driver(plan, report, folder)
+    try:
+        driver.run_all(asked)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    results = list(report.results.values())
+    if options.collect:
+        return finish_listing(driver, report)
+    ran = [entry for entry in results if entry["status"] != "not_found"]
+    rc = 2 if not ran else int(any(entry["status"] not in GOOD for entry in ran + results))
+    summarise(results, time.monotonic() - began, driver.trouble)
+    if not report.untouched():
+        print("run_tests: another process changed %s; its content is not to be trusted" % options.out)
+        return 2
+    report.write({"end": rc, "collected": len(driver.known)})
+    return rc
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
