@@ -51,12 +51,11 @@ class ArmInputs:
     """For each selector exactly one per instance; none when tts did not run."""
     agent: str = ""
     model: str = ""
-    tie_margin: float = 1e-3
 
 
 @dataclass(frozen=True)
 class ReportInputs:
-    """One experiment. `check` says what must hold between the parts.
+    """One experiment. `uchide.report.linked.link` says what must hold between the parts.
 
     Nothing here is formatted or escaped: text from models, tests and issues comes as it was recorded.
     """
