@@ -1,6 +1,7 @@
 """Inside half of run_tests.py: hooks on pytest and unittest that send one event per thing that happens to a pipe.
 
-Events: collecting, collected, refused (a file, module or class fixture that let no test run), start, result, end.
+Events: collecting, collected, refused (a file, module or class fixture that let no test run), start, provisional,
+result, end.
 """
 
 import json
@@ -107,6 +108,11 @@ class Recorder(object):
         fold(self.record, status, phase, message)
         self.record["duration_s"] = round(self.record["duration_s"] + seconds, 6)
 
+    def settle(self):
+        """The test is over, only a fixture of its class or module may still fail."""
+        if self.record["status"] is not None:
+            self.channel.send("provisional", **self.record)
+
     def flush(self):
         if self.record is not None and self.record["status"] is not None:
             self.channel.send("result", **self.record)
@@ -174,6 +180,10 @@ def make_pytest_plugin(channel, asked, seconds):
             elif report.when == "call" or not report.passed:
                 message = "" if report.passed else pytest_message(report)
                 self.recorder.add(report.nodeid, pytest_status(report), report.when, message, report.duration)
+
+        @pytest.hookimpl(optionalhook=True)  # pytest 3.4 and newer
+        def pytest_runtest_logfinish(self):
+            self.recorder.flush()
 
         def pytest_sessionfinish(self):
             self.recorder.flush()
@@ -308,6 +318,7 @@ class UnittestHooks(object):
         self.running = None
         if self.recorder.record is not None:
             self.recorder.record["duration_s"] = round(self.clock() - self.began, 6)
+            self.recorder.settle()
 
     def on_outcome(self, status, result, test, detail=None):
         if isinstance(detail, tuple):
@@ -378,7 +389,8 @@ def worker(config_path):
     os.set_inheritable(config["fd"], False)
     channel = Channel(config["fd"])
     is_module, target, args = config["is_module"], config["target"], config["args"]
-    sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(target))
+    if os.path.realpath(sys.path[0] or ".") == os.path.dirname(os.path.realpath(__file__)):  # not with -P, -I
+        sys.path[0] = os.getcwd() if is_module else os.path.dirname(os.path.abspath(target))
     sys.argv = [target] + args + config["labels"]
     recorder = None
     try:

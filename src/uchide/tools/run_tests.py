@@ -23,11 +23,13 @@ The file is a pytest plugin too: `-p run_tests` with UCHIDE_RUN_TESTS_OUT=FILE a
 
 import argparse
 import collections
+import hashlib
 import json
 import os
 import select
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import tempfile
@@ -71,7 +73,7 @@ class Run(object):
         self.plan = plan
         self.collected = None
         self.refused = []
-        self.current = self.collecting = None
+        self.current = self.collecting = self.provisional = None
         self.since = time.monotonic()
         self.ended = self.timed_out = False
         self.rc = None
@@ -119,6 +121,7 @@ class Run(object):
     def _watch(self, process, events, on_event):
         rest, console = b"", process.stdout.fileno()
         open_fds = [events, console]
+        dead_at = None
         while True:
             alive = process.poll() is None
             ready = select.select(open_fds, [], [], 0.1 if alive else 0)[0]
@@ -136,7 +139,8 @@ class Run(object):
                 for line in lines:
                     on_event(self, json.loads(line.decode("ascii")))
                     self.since = time.monotonic()
-            if not ready and not alive:
+            dead_at = None if alive else dead_at or time.monotonic()
+            if not alive and (not ready or time.monotonic() - dead_at > 2):  # a grandchild may go on printing
                 return
             if alive and time.monotonic() - self.since > self._patience():
                 self.timed_out = not self.ended
@@ -168,31 +172,34 @@ class Report(object):
     """Final results in memory and, line by line, in --out."""
 
     def __init__(self, path, listing):
+        self.path = path
         self.listing = listing
         self.results = collections.OrderedDict()
-        self.written = b""
+        self.written = hashlib.sha256()
         self.fd = None if path is None else os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o644)
 
     def write(self, entry):
         if self.fd is not None:
             data = (json.dumps(entry) + "\n").encode("ascii")
-            self.written += data
+            self.written.update(data)
             while data:
                 data = data[os.write(self.fd, data) :]
 
-    def add(self, test, status, phase, message, duration_s=0.0):
-        if test not in self.results:
-            entry = {"id": test, "status": status, "phase": phase, "message": message, "duration_s": duration_s}
-            self.results[test] = entry
+    def add(self, id, status, phase, message, duration_s=0.0):
+        if id not in self.results:
+            entry = {"id": id, "status": status, "phase": phase, "message": message, "duration_s": duration_s}
+            self.results[id] = entry
             if not self.listing:
                 self.write(entry)
 
     def untouched(self):
-        if self.fd is None or not os.path.isfile("/proc/self/fd/%d" % self.fd):
+        """Whether the file still holds what was written, and stands where it stood."""
+        if self.fd is None or not stat.S_ISREG(os.fstat(self.fd).st_mode):
             return True
         os.lseek(self.fd, 0, os.SEEK_SET)
         with os.fdopen(os.dup(self.fd), "rb") as file:
-            return file.read() == self.written
+            same = hashlib.sha256(file.read()).digest() == self.written.digest()
+        return same and os.path.exists(self.path) and os.path.samestat(os.stat(self.path), os.fstat(self.fd))
 
 
 class Driver(object):
@@ -238,9 +245,11 @@ class Driver(object):
             run.refused.append(event)
         elif kind == "start":
             run.current = event["id"]
+        elif kind == "provisional":
+            run.current, run.provisional = None, event
         elif kind == "result":
-            run.current, run.finished = None, run.finished + 1
-            self.report.add(event["id"], event["status"], event["phase"], event["message"], event["duration_s"])
+            run.current, run.provisional, run.finished = None, None, run.finished + 1
+            self.report.add(**event)
         elif kind == "end":
             run.ended = True
 
@@ -268,7 +277,10 @@ class Driver(object):
                 self.report.add(test, event["status"], event.get("phase", "collect"), event["message"])
         if self.plan.collect and run.collected is not None:
             return []
-        if not run.ended and run.current is not None:
+        if not run.ended and run.provisional is not None:
+            self.report.add(**run.provisional)
+            run.finished += 1
+        elif not run.ended and run.current is not None:
             status, message = run.died_as()
             self.report.add(run.current, status, "call", message)
             run.finished += 1
@@ -309,6 +321,9 @@ class Driver(object):
                         self.report.add(test, "not_found", "collect", "no such test")
             elif present is not None:
                 again = left
+            if again and not run.ended and not run.finished:  # died in a fixture of the first test
+                self.report.add(again[0], run.died_as()[0], "setup", run.died_as()[1])
+                return [again[1:]] if again[1:] else []
             if again and run.finished:
                 return [again]
             for test in again:
@@ -334,7 +349,9 @@ class Driver(object):
 
 
 def parse(argv):
-    parser = argparse.ArgumentParser(prog="run_tests.py", description="Run tests; one structured result per test.")
+    parser = argparse.ArgumentParser(
+        prog="run_tests.py", description="Run tests; one structured result per test.", allow_abbrev=False
+    )
     parser.add_argument("ids", nargs="*", metavar="PATH_OR_ID")
     parser.add_argument("--ids-file", metavar="F", help="one id per line; ids are never split")
     parser.add_argument("--out", metavar="F", help="JSON lines")
@@ -374,7 +391,7 @@ def normalise(test, runner, base):
     path, colons, names = test.partition("::")
     if runner == "pytest":
         return os.path.relpath(path) + colons + names if path else test
-    if path.endswith(".py") or "/" in path:
+    if os.path.exists(path) and (path.endswith(".py") or "/" in path):
         path = os.path.relpath(path, base)
         path = (path[:-3] if path.endswith(".py") else path).replace(os.sep, ".")
     return path + colons.replace("::", ".") + names.replace("::", ".")
@@ -412,14 +429,21 @@ def finish_listing(driver, report):
 
 
 def main(argv):
+    sys.stdout = open(1, "w", encoding="utf-8", errors="backslashreplace", closefd=False)
     options, plan, asked = parse(argv)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     began = time.monotonic()
-    report = Report(options.out, listing=options.collect)
+    try:
+        report = Report(options.out, listing=options.collect)
+    except OSError as error:
+        print("run_tests: --out: %s" % error)
+        return 2
     folder = tempfile.mkdtemp(prefix="run_tests.")
     driver = Driver(plan, report, folder)
     try:
         driver.run_all(asked)
+    except FileNotFoundError as error:
+        driver.trouble.append("could not start %r: %s" % (plan.argv[0], error))
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     results = list(report.results.values())
