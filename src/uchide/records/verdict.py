@@ -33,7 +33,8 @@ class Verdict(Record):
     category: Category
     fail_to_pass_failed: tuple[str, ...] = ()
     pass_to_pass_failed: tuple[str, ...] = ()
-    message: str = ""
+    message: str = Field(default="", json_schema_extra=VOLATILE)
+    """What failed, in words; it may quote addresses and times, so it is no part of the content."""
     cached: bool = Field(default=False, json_schema_extra=VOLATILE)
     cpu_seconds: float = Field(default=0.0, json_schema_extra=VOLATILE)
     wall_seconds: float = Field(default=0.0, json_schema_extra=VOLATILE)

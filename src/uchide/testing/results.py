@@ -18,7 +18,7 @@ LINE_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class TestResult:
-    """What happened to one test. `phase` is collect, setup, call or teardown; durations in seconds."""
+    """What happened to one test. `phase` is collect, setup, call or teardown; empty when the runner did not get to the test. Durations in seconds."""
 
     __test__ = False
 
@@ -30,7 +30,7 @@ class TestResult:
     @property
     def ran(self) -> bool:
         """Whether the body of the test was reached (as far as this result tells)."""
-        return self.status not in ("not_found", "crashed") and self.phase != "collect"
+        return self.status not in ("not_found", "crashed") and self.phase not in ("", "collect")
 
 
 @dataclass(frozen=True)

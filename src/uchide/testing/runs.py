@@ -18,7 +18,7 @@ class TestRun:
     """What one test process (and the workers it restarted) found.
 
     Every asked id has a result; a test that the runner said nothing about is `not_found`, or `timeout` when the run as
-    a whole was over its limit. An asked class, file or parametrised test appears as the tests in it. `complete` is
+    a whole was over its limit (with an empty phase). An asked class, file or parametrised test appears as the tests in it. `complete` is
     false when the runner did not come to its end; unless `timed_out`, its results are then not to be relied upon.
     """
 
@@ -47,18 +47,24 @@ class TestRun:
 
 
 async def run_ids(
-    sandbox: Sandbox, runner: Runner, ids: Sequence[str], *, timeout_s: float, per_test_timeout_s: float
+    sandbox: Sandbox,
+    runner: Runner,
+    ids: Sequence[str],
+    *,
+    timeout_s: float,
+    per_test_timeout_s: float,
+    start_timeout_s: float = 120.0,
 ) -> TestRun:
     """Run exactly these tests in one process; needs the tool `run_tests` in the sandbox.
 
-    `per_test_timeout_s` bounds each test, `timeout_s` all of them (both wall seconds). Raises SandboxError when the
+    Wall seconds: `per_test_timeout_s` bounds each test, `start_timeout_s` importing one file, `timeout_s` everything. Raises SandboxError when the
     sandbox died.
     """
     if not ids:
         return TestRun({}, complete=True)
     folder = f"/tmp/uchide-{secrets.token_hex(8)}"
     await sandbox.write(f"{folder}/ids", "".join(f"{test}\n" for test in ids).encode("utf-8", "surrogateescape"))
-    ended = await sandbox.run(_command(runner, folder, timeout_s, per_test_timeout_s))
+    ended = await sandbox.run(_command(runner, folder, timeout_s, (per_test_timeout_s, start_timeout_s)))
     parsed = await _read(sandbox, f"{folder}/results", ids)
     timed_out = ended.killed == "timeout"
     return TestRun(
@@ -76,12 +82,12 @@ def runner_variable(runner: Runner) -> str:
     return json.dumps({"runner": runner.kind, "argv": list(runner.argv)})
 
 
-def _command(runner: Runner, folder: str, timeout_s: float, per_test_timeout_s: float) -> Command:
+def _command(runner: Runner, folder: str, timeout_s: float, limits: tuple[float, float]) -> Command:
     # -E -s: the driver must not import from the repository, whose code is on PYTHONPATH.
     argv = ("python", "-E", "-s", "/tools/run_tests.py", "--ids-file", f"{folder}/ids", "--out", f"{folder}/results")
-    limits = ("--per-test-timeout", f"{per_test_timeout_s:g}")
+    options = ("--per-test-timeout", f"{limits[0]:g}", "--start-timeout", f"{limits[1]:g}")
     return Command(
-        argv + limits, env={"UCHIDE_RUNNER": runner_variable(runner)}, timeout_s=timeout_s, output_limit=65_536
+        argv + options, env={"UCHIDE_RUNNER": runner_variable(runner)}, timeout_s=timeout_s, output_limit=65_536
     )
 
 
@@ -107,7 +113,7 @@ def _fill(ids: Sequence[str], found: dict[str, TestResult], missing: TestStatus)
         for one in [test] if test in found else held.get(test, []):
             filled[one] = found[one]
         if test not in found and test not in held:
-            filled[test] = TestResult(missing, phase="collect", message="the runner said nothing about this test")
+            filled[test] = TestResult(missing, phase="", message="the runner said nothing about this test")
     return filled
 
 
