@@ -1,0 +1,122 @@
+"""Makes the ordered pool of candidate edits: operators on units, like sites together, penalties, seeded order."""
+
+import random
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+
+from . import ops_expr, ops_flow, ops_logic, ops_text
+from .issue import Issue
+from .localise import Unit
+from .site import Repo, Site
+from .source import Change, Edit, Source
+
+Operator = Callable[[Site], Iterator[Edit]]
+OPERATORS = (
+    ops_logic.truthiness, ops_logic.boundaries, ops_logic.membership, ops_logic.booleans,
+    ops_flow.exceptions, ops_flow.guards, ops_flow.returns, ops_flow.like_checks, ops_flow.moves,
+    ops_expr.names, ops_expr.arguments, ops_expr.defaults, ops_expr.normalise, ops_expr.short_values,
+    ops_expr.wrapping, ops_expr.class_level, ops_text.strings,
+)  # type: Tuple[Operator, ...]
+UNITS = 90
+NOISE = 0.45
+MAX_LIKE = 8
+
+
+class Mutant(NamedTuple):
+    """One candidate: what changes where, how likely it looked, and its place in the pool."""
+
+    path: str
+    line: int
+    family: str
+    name: str
+    score: float
+    changes: Tuple[Change, ...]
+    unit: int
+
+
+def build(
+    units: Sequence[Unit], issue: Issue, sources: Dict[str, Source], trace: Dict[str, Any], rng: random.Random
+) -> List[Mutant]:
+    """Candidates, best first. Penalties per unit, per operator family of a unit, and per family keep it broad."""
+    repo = Repo(sources, trace)
+    raw = {}  # type: Dict[Tuple[str, Tuple[Change, ...]], Mutant]
+    groups = {}  # type: Dict[Tuple[Any, ...], List[Mutant]]
+    for number, unit in enumerate(units[:UNITS]):
+        site = Site(unit, issue, repo)
+        for operator in OPERATORS:
+            for edit in operator(site):
+                changes = trim(unit.source.data, edit.changes)
+                if not changes:
+                    continue
+                score = edit.weight * unit.score**1.5
+                mutant = Mutant(unit.source.path, unit.line, edit.family, edit.name, score, changes, number)
+                key = (mutant.path, changes)
+                if key not in raw or raw[key].score < score:
+                    raw[key] = mutant
+                if len(changes) == 1:
+                    _group(groups, site, mutant)
+    for key, mutant in _together(groups):
+        if key not in raw or raw[key].score < mutant.score:
+            raw[key] = mutant
+    noisy = [m._replace(score=m.score * 2.718281828 ** rng.gauss(0.0, NOISE)) for m in raw.values()]
+    return penalise(noisy)
+
+
+def trim(data: bytes, changes: Sequence[Change]) -> Tuple[Change, ...]:
+    """The changes cut down to what really differs."""
+    made = []
+    for start, end, new in changes:
+        old = data[start:end]
+        head = 0
+        while head < min(len(old), len(new)) and old[head] == new[head]:
+            head += 1
+        tail = 0
+        while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+            tail += 1
+        if len(old) != len(new) or head < len(old):
+            made.append((start + head, end - tail, new[head : len(new) - tail]))
+    return tuple(sorted(made))
+
+
+def _group(groups: Dict[Tuple[Any, ...], List[Mutant]], site: Site, mutant: Mutant) -> None:
+    start, end, new = mutant.changes[0]
+    old = site.source.data[start:end]
+    scope = site.function or site.klass
+    for key in ((mutant.path, id(scope), old, new, mutant.name), (mutant.path, "file", old, new, mutant.name)):
+        groups.setdefault(key, []).append(mutant)
+
+
+def _together(groups: Dict[Tuple[Any, ...], List[Mutant]]) -> Iterator[Tuple[Tuple[str, Tuple[Change, ...]], Mutant]]:
+    """The same change at all its sites."""
+    for members in groups.values():
+        changes = tuple(sorted({m.changes[0] for m in members}))
+        units = {m.unit for m in members}
+        if not 2 <= len(changes) <= MAX_LIKE or len(units) < 2:
+            continue
+        if any(a[1] > b[0] for a, b in zip(changes, changes[1:])):
+            continue
+        best = max(members, key=lambda m: m.score)
+        yield (best.path, changes), best._replace(name=best.name + "-all", score=0.8 * best.score, changes=changes)
+
+
+def penalise(mutants: List[Mutant]) -> List[Mutant]:
+    """Sort by score, then push back what repeats a unit or an operator too often, and sort again."""
+    counts = {}  # type: Dict[Any, int]
+    made = []
+    for mutant in sorted(mutants, key=order):
+        factor = 1.0
+        for key, scale in (
+            (mutant.unit, 10.0),
+            ((mutant.unit, mutant.family), 3.0),
+            ((mutant.unit, mutant.family, mutant.name), 2.0),
+            (mutant.family, 60.0),
+            ((mutant.family, mutant.name), 30.0),
+        ):
+            seen = counts.get(key, 0)
+            counts[key] = seen + 1
+            factor /= 1.0 + seen / scale
+        made.append(mutant._replace(score=mutant.score * factor))
+    return sorted(made, key=order)
+
+
+def order(mutant: Mutant) -> Tuple[Any, ...]:
+    return (-mutant.score, mutant.path, mutant.changes)

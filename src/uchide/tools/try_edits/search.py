@@ -1,0 +1,229 @@
+"""The search: run candidates in order until the budget is spent, pair up partial successes, check and pick survivors."""
+
+import ast
+import difflib
+import json
+import os
+import random
+import re
+import resource
+import subprocess
+import sys
+import tempfile
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
+
+from . import localise, pool
+from .check import run_tests
+from .forks import Forks, Outcome, clean, same_output
+from .issue import Issue, build
+from .pool import Mutant
+from .source import Change, Source
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+CPU_FLOOR_S = 0.5
+
+
+class Limits(NamedTuple):
+    """Budgets, all counted, none timed: the same seed gives the same search on any machine."""
+
+    mutants: int = 300
+    plausible: int = 14
+    checks: int = 8
+    survivors: int = 4
+    pair_share: float = 0.3
+
+
+class Plan(NamedTuple):
+    """A combination of edits that is tried as one candidate."""
+
+    parts: Tuple[Mutant, ...]
+
+    @property
+    def score(self) -> float:
+        return sum(part.score for part in self.parts) / len(self.parts) ** 2
+
+    @property
+    def label(self) -> str:
+        return " + ".join("%s/%s %s:%d" % (p.family, p.name, p.path, p.line) for p in self.parts)
+
+    def changes(self) -> Dict[str, List[Change]]:
+        made = {}  # type: Dict[str, List[Change]]
+        for part in self.parts:
+            made.setdefault(part.path, []).extend(part.changes)
+        return made
+
+
+def trace(root: str, script: str) -> Dict[str, Any]:
+    """What the reproduction ran."""
+    with tempfile.TemporaryDirectory(prefix="try_edits") as scratch:
+        out = os.path.join(scratch, "trace.json")
+        argv = [sys.executable, os.path.join(HERE, "trace.py"), os.path.abspath(script), root, out]
+        subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        with open(out, encoding="utf-8") as file:
+            return dict(json.load(file))
+
+
+def run_script(root: str, script: str) -> Tuple[Outcome, float]:
+    """The reproduction as it is: its outcome and CPU seconds."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(
+        [sys.executable, os.path.abspath(script)], cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+    )
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")), cpu
+
+
+class Search:
+    """One seeded search over one tree."""
+
+    def __init__(self, root: str, script: str, record: Dict[str, Any], expected: str, seed: int, limits: Limits) -> None:
+        self.root = os.path.realpath(root)
+        self.script = os.path.abspath(script)
+        self.expected = expected
+        self.limits = limits
+        self.rng = random.Random("search %d" % seed)
+        self.baseline, cpu = run_script(self.root, self.script)
+        self.cpu_limit = max(CPU_FLOOR_S, 5 * cpu)
+        self.trace = trace(self.root, self.script)
+        self.issue = build(record, expected, self.baseline.out + last_line(self.baseline.err))  # type: Issue
+        self.sources = localise.read_sources(self.root, self.trace)
+        self.units = localise.rank(self.sources, self.trace, self.issue)
+        self.plausible = []  # type: List[Plan]
+        self.partial = []  # type: List[Tuple[float, Plan, Set[int]]]
+        self.tried = 0
+        self.seen = set()  # type: Set[Any]
+        self.base_progress = self.progress(self.baseline)
+
+    def progress(self, outcome: Outcome) -> Tuple[float, Set[int]]:
+        """How near an output is to the expected one, and which expected lines it has at their place."""
+        got, want = clean(outcome.out), clean(self.expected)
+        lines = {i for i, line in enumerate(want) if i < len(got) and got[i] == line and line}
+        tokens = [re.findall(r"\w+|\S", text) for text in (outcome.out[:4000], self.expected[:4000])]
+        ratio = difflib.SequenceMatcher(None, tokens[0], tokens[1], autojunk=False).ratio()
+        return len(lines) + ratio, lines
+
+    def data(self, plan: Plan) -> Optional[Dict[str, bytes]]:
+        made = {}
+        for path, changes in plan.changes().items():
+            data = self.sources[path].apply(changes)
+            if data is None:
+                return None
+            made[path] = data
+        return made
+
+    def run(self) -> None:
+        """Fill `plausible` with candidates that print the expected output."""
+        mutants = pool.build(self.units, self.issue, self.sources, self.trace, self.rng)
+        self.pool_size = len(mutants)
+        order = [path for path in self.trace["lines"] if path in self.sources]
+        first = int(self.limits.mutants * (1.0 - self.limits.pair_share))
+        with Forks(self.root, self.script, order, self.trace["modules"], self.cpu_limit) as forks:
+            self.forks = forks
+            for mutant in mutants[: self.limits.mutants]:
+                if self.tried >= first and self.partial and not self.plausible:
+                    break
+                if not self._try(Plan((mutant,))):
+                    break
+            if len(self.plausible) < 3:
+                for plan in self._pairs(mutants):
+                    if not self._try(plan):
+                        break
+
+    def _try(self, plan: Plan) -> bool:
+        """Run one candidate; False when the search is over."""
+        if self.tried >= self.limits.mutants or len(self.plausible) >= self.limits.plausible:
+            return False
+        data = self.data(plan)
+        key = tuple(sorted(data.items())) if data else None
+        if data is None or key in self.seen:
+            return True
+        self.seen.add(key)
+        self.tried += 1
+        outcome = self.forks.run(data)
+        if outcome is None:
+            return True
+        if outcome.rc == 0 and same_output(outcome.out, self.expected):
+            self.plausible.append(plan)
+        elif outcome.rc in (0, self.baseline.rc):
+            score, lines = self.progress(outcome)
+            base, base_lines = self.base_progress
+            if len(plan.parts) < 3 and score > base + 0.04 and lines >= base_lines:
+                self.partial.append((score, plan, lines))
+        return True
+
+    def _pairs(self, mutants: Sequence[Mutant]) -> List[Plan]:
+        """Partial successes with one another, then with the best of the pool."""
+        best = sorted(self.partial, key=lambda item: (-item[0], -item[1].score))[:12]
+        plans = []
+        for index, (_, plan, lines) in enumerate(best):
+            for _, other, other_lines in best[index + 1 :]:
+                if lines - other_lines or other_lines - lines or not lines:
+                    plans.append(Plan(plan.parts + other.parts))
+        singles = []
+        for _, plan, _ in best[:3]:
+            singles.append([Plan(plan.parts + (mutant,)) for mutant in mutants[:200]])
+        for row in zip(*singles):
+            plans.extend(row)
+        return plans
+
+    def check(self, ids: Sequence[str]) -> List[Dict[str, Any]]:
+        """Candidates that print the expected output, with what they pass of the given tests; survivors first."""
+        rows = []  # type: List[Dict[str, Any]]
+        survivors = 0
+        shapes = set()  # type: Set[str]
+        for plan in sorted(self.plausible, key=lambda p: -p.score * self.rng.uniform(0.7, 1.3)):
+            data = self.data(plan)
+            shape = "".join(ast.dump(ast.parse(text)) for _, text in sorted(data.items()))
+            if shape in shapes:
+                continue
+            shapes.add(shape)
+            row = {"label": plan.label, "score": round(plan.score, 4), "edits": line_edits(self.sources, data)}
+            row.update({"checked": False, "failed": [], "plan": plan})
+            if len([r for r in rows if r["checked"]]) < self.limits.checks and survivors < self.limits.survivors:
+                failed = run_tests(self.root, ids, data).failed if ids else []
+                row.update({"checked": True, "failed": failed[:10]})
+                survivors += not failed
+            rows.append(row)
+        return rows
+
+    def pick(self, rows: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
+        """The survivors in the order in which they should be proposed; the first is a seeded draw that favours scores."""
+        alive = [row for row in rows if row["checked"] and not row["failed"]]
+        drawn = []
+        while alive:
+            weights = [row["score"] ** 2 + 1e-9 for row in alive]
+            drawn.append(alive.pop(self.rng.choices(range(len(alive)), weights)[0]))
+        return drawn
+
+
+def last_line(text: str) -> str:
+    lines = text.rstrip().splitlines()
+    return "\n" + lines[-1] if lines else ""
+
+
+def line_edits(sources: Dict[str, Source], data: Dict[str, bytes]) -> List[Dict[str, Any]]:
+    """The change of each file as guarded line edits; line numbers are those of the unchanged file."""
+    edits = []  # type: List[Dict[str, Any]]
+    for path, new in sorted(data.items()):
+        old_lines = _lines(sources[path].data)
+        new_lines = _lines(new)
+        matcher = difflib.SequenceMatcher(None, old_lines, new_lines, autojunk=False)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes():
+            text = "\n".join(new_lines[j1:j2])
+            if tag == "insert":
+                at, op = (i1, "insert_before") if i1 < len(old_lines) else (i1 - 1, "insert_after")
+                edits.append({"path": path, "line": at + 1, "expect": old_lines[at], "new": text, "op": op})
+            elif tag in ("replace", "delete"):
+                first = {"path": path, "line": i1 + 1, "expect": old_lines[i1], "op": "replace", "new": text}
+                if tag == "delete":
+                    first = {"path": path, "line": i1 + 1, "expect": old_lines[i1], "op": "delete"}
+                edits.append(first)
+                for at in range(i1 + 1, i2):
+                    edits.append({"path": path, "line": at + 1, "expect": old_lines[at], "op": "delete"})
+    return edits
+
+
+def _lines(data: bytes) -> List[str]:
+    text = data.decode("utf-8").replace("\r\n", "\n")
+    return text[:-1].split("\n") if text.endswith("\n") else text.split("\n")
