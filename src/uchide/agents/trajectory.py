@@ -1,0 +1,204 @@
+"""Trajectory files: append-only JSON lines under zstd, one flushed block per record (docs/trajectory.md).
+
+All records of a file share one zstd frame, so repeated text costs little; each is flushed as it is written, so a
+killed process loses at most the record in hand. Writing one record takes the same time whatever came before.
+"""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Annotated, Any, Literal
+
+import zstandard
+from pydantic import Field, TypeAdapter, ValidationError
+
+from uchide.errors import StoreError
+from uchide.records import ExitStatus, Record, Usage
+from uchide.redact import Redactor, redactor
+
+PhaseExit = Literal["complete", "giveup", "turn_limit", "ended"]
+
+
+class HeaderRecord(Record):
+    """First record: whose trajectory this is."""
+
+    kind: Literal["header"] = "header"
+    schema_version: Literal[1] = 1
+    candidate_id: str
+    arm: str
+    run: str
+    seed: int
+    instance_id: str
+    agent: str
+    model: str
+    base_tree: str
+    """Git tree id that the patch is measured from."""
+    tools: tuple[str, ...] = ()
+
+
+class MessageRecord(Record):
+    """One chat message as sent."""
+
+    role: Literal["system", "user", "assistant"]
+    content: str
+
+
+class ContextRecord(Record):
+    """The conversation was (re)built: it now consists of exactly these messages."""
+
+    kind: Literal["context"] = "context"
+    phase: str
+    visit: int
+    role: str = "agent"
+    reason: Literal["enter", "handover"]
+    messages: tuple[MessageRecord, ...]
+
+
+class TurnRecord(Record):
+    """One request and what came of it. Afterwards the conversation has grown by `reply` and `observation`."""
+
+    kind: Literal["turn"] = "turn"
+    n: int
+    """Counts from 1 over the whole rollout."""
+    phase: str
+    visit: int
+    role: str = "agent"
+    reply: str
+    token: str = ""
+    """W0.., COMPLETE, GIVEUP or HANDOVER; empty with a format error."""
+    action: str | None = None
+    returncode: int | str | None = None
+    """Of the action: a number, or why it was killed (`timeout`, `memory`, ...)."""
+    observation: str | None = None
+    """The user message that answered the reply; None when the conversation ended with it."""
+    format_error: str | None = None
+    rejected: tuple[str, ...] = ()
+    """Products that were missing when COMPLETE was refused."""
+    usage: Usage = Usage()
+    t: float
+    """Seconds since the rollout began."""
+
+
+class ShareFile(Record):
+    """A file of the share; `text` only where it is text, small, and changed since the last archive."""
+
+    path: str
+    size: int
+    sha256: str
+    text: str | None = None
+
+
+class PhaseRecord(Record):
+    """A phase was left; `next` is None at the end of the rollout."""
+
+    kind: Literal["phase"] = "phase"
+    phase: str
+    visit: int
+    exit: PhaseExit
+    next: str | None
+    turns: int
+    memo: str = ""
+    share: tuple[ShareFile, ...] = ()
+
+
+class EndRecord(Record):
+    """Last record of a rollout that came to an end by itself."""
+
+    kind: Literal["end"] = "end"
+    exit_status: ExitStatus
+    error: str = ""
+    turns: int
+    format_errors: int
+    usage: Usage
+    patch_sha256: str | None = None
+    suite_sha256: str | None = None
+    warnings: tuple[str, ...] = ()
+    t: float
+
+
+TrajectoryRecord = Annotated[
+    HeaderRecord | ContextRecord | TurnRecord | PhaseRecord | EndRecord, Field(discriminator="kind")
+]
+_RECORD: TypeAdapter[TrajectoryRecord] = TypeAdapter(TrajectoryRecord)
+
+
+class TrajectoryWriter:
+    """Writes one file from its beginning; an older file at `path` is replaced. Use as a context manager."""
+
+    def __init__(self, path: Path, redact: Redactor | None = None) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._redact = redactor() if redact is None else redact
+        self._file = path.open("wb")
+        self._stream = zstandard.ZstdCompressor(level=3).stream_writer(self._file, closefd=True)
+
+    def write(self, record: TrajectoryRecord) -> None:
+        """Append one record. OSError (a full disk) is the caller's."""
+        data = self._redact(record.model_dump())
+        # ASCII: U+2028 and lone surrogates stay inside their line and inside UTF-8.
+        self._stream.write(json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode() + b"\n")
+        self._stream.flush(zstandard.FLUSH_BLOCK)
+        self._file.flush()
+
+    def __enter__(self) -> "TrajectoryWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()  # type: ignore[no-untyped-call]
+
+
+def _ignore(notice: str) -> None:
+    del notice
+
+
+def read(path: Path, notice: Callable[[str], None] = _ignore) -> Iterator[TrajectoryRecord]:
+    """The records of a trajectory, in order. A cut or half-written tail ends the iteration with a `notice`.
+
+    Raises StoreError for a file that is not a trajectory, or that is malformed before its last line.
+    """
+    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
+        number, rest = 0, b""
+        while True:
+            try:
+                block = stream.read(1 << 20)
+            except zstandard.ZstdError as error:
+                if number == 0:
+                    raise StoreError(f"{path} is not a trajectory: {error}") from error
+                notice(f"{path}: damaged after record {number} ({error})")
+                return
+            lines = (rest + block).split(b"\n")
+            rest = lines.pop()
+            for line in lines:
+                number += 1
+                yield _parse(path, number, line)
+            if not block:
+                break
+    if rest:
+        notice(f"{path}: the last record is cut; {number} records are whole")
+
+
+def _parse(path: Path, number: int, line: bytes) -> TrajectoryRecord:
+    try:
+        record = _RECORD.validate_json(line)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise StoreError(f"{path}, record {number}: {where}: {first['msg']}") from error
+    if number == 1 and not isinstance(record, HeaderRecord):
+        raise StoreError(f"{path} does not begin with a header record", hint="It is not a trajectory of Uchide.")
+    return record
+
+
+def conversation(records: Iterator[TrajectoryRecord]) -> Iterator[tuple[TurnRecord, list[dict[str, Any]]]]:
+    """Every turn with the messages of its request, rebuilt from the records."""
+    messages: list[dict[str, Any]] = []
+    for record in records:
+        if isinstance(record, ContextRecord):
+            messages = [message.model_dump() for message in record.messages]
+        elif isinstance(record, TurnRecord):
+            yield record, list(messages)
+            messages.append({"role": "assistant", "content": record.reply})
+            if record.observation is not None:
+                messages.append({"role": "user", "content": record.observation})

@@ -1,0 +1,1 @@
+"""What tests share. Nothing of the product imports this."""
