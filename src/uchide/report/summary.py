@@ -144,7 +144,7 @@ def by_stage(rows: Iterable[tuple[str, float]]) -> dict[str, float]:
     total: dict[str, float] = {}
     for stage, seconds in rows:
         total[stage] = total.get(stage, 0.0) + seconds
-    return total
+    return {stage: round(seconds, 3) for stage, seconds in total.items()}
 
 
 def count_tokens(arm: Arm) -> Tokens:
