@@ -2,6 +2,6 @@
 
 from uchide.store.artifact import Artifact, read_rows, verify
 from uchide.store.manifest import Identity, Manifest, RunInfo, instance_set
-from uchide.store.part import Part, open_part
+from uchide.store.part import AlreadyFinishedError, Part, open_part
 
-__all__ = ["Artifact", "Identity", "Manifest", "Part", "RunInfo", "instance_set", "open_part", "read_rows", "verify"]
+__all__ = ["AlreadyFinishedError", "Artifact", "Identity", "Manifest", "Part", "RunInfo", "instance_set", "open_part", "read_rows", "verify"]

@@ -33,6 +33,10 @@ from uchide.store.manifest import (
 from uchide.store.rows import Notice, RowFile
 
 
+class AlreadyFinishedError(StoreError):
+    """Another process finished the part meanwhile: nothing is left to do."""
+
+
 class Part:
     """A part being written. Rows are durable when `append` returns; the part exists once `finish` returned."""
 
@@ -183,11 +187,11 @@ def open_part(
 
     `models` names the row files (`{"rows": Candidate, "excluded": Excluded}`); side files that match `volatile_files`
     are checksummed but are no part of the content digest. Waits `wait_s` seconds for a dying holder of the lease.
-    Raises LeaseError naming a live writer, StoreError when the disk refuses or a finished manifest is already there.
+    Raises LeaseError naming a live writer, StoreError when the disk refuses, AlreadyFinishedError when the part is.
     """
     with lease(path / LEASE, path.name, wait_s=wait_s) as held:
         if (path / MANIFEST).exists():
-            raise StoreError(f"{path.name} is finished already and cannot be written again")
+            raise AlreadyFinishedError(f"{path.name} is finished already and cannot be written again")
         _drop_temporary(path)
         part = Part(path, identity, models or {}, held=held, code=code, volatile_files=volatile_files, notice=notice)
         try:

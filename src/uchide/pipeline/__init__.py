@@ -1,0 +1,1 @@
+"""From an experiment file to finished artifacts: specification, keys, plan, controller, and the stages' bodies."""
