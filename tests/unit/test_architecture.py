@@ -64,7 +64,7 @@ def test_the_library_imports_neither_stages_nor_snakemake() -> None:
 
 @pytest.mark.parametrize("module", ["uchide.cli.main", "uchide.pipeline.plan", "uchide.pipeline.controller"])
 def test_planning_imports_no_data_frames(module: str) -> None:
-    code = f"import sys, {module}; print(sorted(m for m in ('pandas', 'pyarrow', 'numpy', 'snakemake') if m in sys.modules))"
+    code = f"import sys, {module}; print(sorted({{'pandas', 'pyarrow', 'numpy', 'snakemake'}} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
 

@@ -1,4 +1,4 @@
-"""A push runs exactly the experiments it changes: the script behind .github/workflows/experiment.yml, on a real repository."""
+"""A push runs exactly the experiments it changes: the workflow's script, on a real repository."""
 
 import subprocess
 from pathlib import Path
