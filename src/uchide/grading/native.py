@@ -13,6 +13,7 @@ from pathlib import Path
 
 from uchide.errors import GraderError, PatchError, SandboxError
 from uchide.grading.cache import VerdictCache
+from uchide.patches.normalise import normalise
 from uchide.protocols import GradeRequest, Sandbox, SandboxProvider
 from uchide.records import Category, HiddenInstance, Verdict, digest
 from uchide.testing.guard import hidden_guard
@@ -102,7 +103,8 @@ class NativeGrader:
     async def _prepare(self, sandbox: Sandbox, request: GradeRequest) -> tuple[str, ...]:
         refused: tuple[str, ...] = ()
         if request.patch.strip():
-            refused = await apply_patch(sandbox, request.patch, hidden_guard(request.instance, request.hidden))
+            guard = hidden_guard(request.instance, request.hidden)
+            refused = await apply_patch(sandbox, normalise(request.patch), guard)
         try:
             await lay_files(sandbox, request.hidden.test_files)
         except PatchError as error:

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import get_args
 
@@ -18,7 +18,10 @@ LINE_BYTES = 1_000_000
 
 @dataclass(frozen=True)
 class TestResult:
-    """What happened to one test. `phase` is collect, setup, call or teardown; empty when the runner did not get to the test. Durations in seconds."""
+    """What happened to one test. Durations in seconds.
+
+    `phase` is collect, setup, call or teardown; empty when the runner did not get to the test.
+    """
 
     __test__ = False
 
@@ -79,6 +82,16 @@ def holders(test: str) -> list[str]:
         path = path.rpartition(separator)[0]
         found.append(path)
     return found
+
+
+def expand(ids: Iterable[str], found: Iterable[str]) -> dict[str, list[str]]:
+    """Per asked id the tests it stands for: itself when found, else the found tests in it, else itself."""
+    known = dict.fromkeys(found)
+    inside: dict[str, list[str]] = {}
+    for test in known:
+        for holder in dict.fromkeys(holders(test)):
+            inside.setdefault(holder, []).append(test)
+    return {test: [test] if test in known else inside.get(test, [test]) for test in ids}
 
 
 def _object(line: bytes) -> dict[str, object] | None:

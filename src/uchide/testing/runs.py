@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from uchide.errors import SandboxError
 from uchide.protocols import Command, ExecResult, Sandbox
 from uchide.records import Runner, TestStatus
-from uchide.testing.results import Parsed, TestResult, holders, parse
+from uchide.testing.results import Parsed, TestResult, expand, parse
 
+RUN_TESTS = ("run_tests.py", "_test_hooks.py")
+"""Tools that `run_ids` needs in the sandbox."""
 RESULTS_BYTES = 64_000_000
 
 
@@ -18,8 +20,8 @@ class TestRun:
     """What one test process (and the workers it restarted) found.
 
     Every asked id has a result; a test that the runner said nothing about is `not_found`, or `timeout` when the run as
-    a whole was over its limit (with an empty phase). An asked class, file or parametrised test appears as the tests in it. `complete` is
-    false when the runner did not come to its end; unless `timed_out`, its results are then not to be relied upon.
+    a whole was over its limit (both with an empty phase). An asked class, file or parametrised test appears as the
+    tests in it. `complete` is false when the runner did not come to its end; its results are then not to be relied on.
     """
 
     __test__ = False
@@ -55,10 +57,10 @@ async def run_ids(
     per_test_timeout_s: float,
     start_timeout_s: float = 120.0,
 ) -> TestRun:
-    """Run exactly these tests in one process; needs the tool `run_tests` in the sandbox.
+    """Run exactly these tests in one process; needs the tools `RUN_TESTS` in the sandbox.
 
-    Wall seconds: `per_test_timeout_s` bounds each test, `start_timeout_s` importing one file, `timeout_s` everything. Raises SandboxError when the
-    sandbox died.
+    Wall seconds: `per_test_timeout_s` bounds each test, `start_timeout_s` importing one file, `timeout_s` everything.
+    Raises SandboxError when the sandbox died.
     """
     if not ids:
         return TestRun({}, complete=True)
@@ -104,17 +106,8 @@ async def _read(sandbox: Sandbox, path: str, ids: Sequence[str]) -> Parsed:
 
 
 def _fill(ids: Sequence[str], found: dict[str, TestResult], missing: TestStatus) -> dict[str, TestResult]:
-    held: dict[str, list[str]] = {}
-    for test in found:
-        for holder in holders(test):
-            held.setdefault(holder, []).append(test)
-    filled: dict[str, TestResult] = {}
-    for test in ids:
-        for one in [test] if test in found else held.get(test, []):
-            filled[one] = found[one]
-        if test not in found and test not in held:
-            filled[test] = TestResult(missing, phase="", message="the runner said nothing about this test")
-    return filled
+    unknown = TestResult(missing, phase="", message="the runner said nothing about this test")
+    return {one: found.get(one, unknown) for tests in expand(ids, found).values() for one in tests}
 
 
 def _tail(ended: ExecResult) -> str:

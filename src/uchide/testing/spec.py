@@ -4,8 +4,7 @@ from pathlib import Path
 
 from uchide.protocols import Limits, SandboxSpec
 from uchide.records import PublicInstance
-from uchide.testing.runs import runner_variable
-from uchide.tools import TOOL_FILES
+from uchide.testing.runs import RUN_TESTS, runner_variable
 
 
 def instance_spec(
@@ -14,19 +13,18 @@ def instance_spec(
     environment: Path | None,
     python_home: Path | None,
     *,
-    tools: tuple[str, ...] = ("run_tests",),
+    tools: tuple[str, ...] = RUN_TESTS,
     limits: Limits | None = None,
 ) -> SandboxSpec:
-    """Spec of a sandbox for `instance`; `tools` are names of `uchide.tools.TOOL_FILES`."""
+    """Spec of a sandbox for `instance`; `tools` are files and folders of `uchide/tools`."""
     built = instance.environment
     folders = [f"/testbed/{folder}".removesuffix("/.") for folder in built.pythonpath]
     variables = {**built.env, "PYTHONPATH": ":".join(folders), "UCHIDE_RUNNER": runner_variable(built.runner)}
-    files = tuple(dict.fromkeys(file for tool in tools for file in TOOL_FILES[tool]))
     return SandboxSpec(
         tree=tree,
         environment=environment,
         python_home=python_home,
-        tools=files,
+        tools=tools,
         env=variables,
         limits=limits or Limits(),
     )

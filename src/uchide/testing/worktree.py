@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from pathlib import PurePosixPath
 
 from uchide.errors import PatchError, SandboxError
-from uchide.patches.normalise import normalise
 from uchide.protocols import Command, ExecResult, Sandbox
 from uchide.records import FileContent
 from uchide.testing.guard import SUBMODULE, Change, Guard, importable
@@ -22,7 +21,7 @@ GIT_ENV = {"GIT_CONFIG_GLOBAL": "/dev/null", "GIT_CONFIG_NOSYSTEM": "1", "LC_ALL
 
 
 async def apply_patch(sandbox: Sandbox, patch: str, guard: Guard) -> tuple[str, ...]:
-    """Apply `patch` to `/testbed` without what `guard` refuses; the refused paths.
+    """Apply a normalised `patch` to `/testbed` without what `guard` refuses; the refused paths.
 
     Raises PatchError when it does not apply as a whole, SandboxError when Git does not work in the sandbox.
     """
@@ -42,7 +41,7 @@ async def apply_patch(sandbox: Sandbox, patch: str, guard: Guard) -> tuple[str, 
 async def stage_patch(sandbox: Sandbox, patch: str) -> tuple[Change, ...]:
     """Apply `patch` to Git's index only; what it changes. Raises like `apply_patch`."""
     try:
-        data = normalise(patch).encode()
+        data = patch.encode()
     except UnicodeEncodeError as error:
         raise PatchError(f"the patch is not text: {error}") from error
     await git_ok(sandbox, (*GIT, "read-tree", "-m", "HEAD"))
