@@ -97,7 +97,6 @@ def picked(selector: str, row: Graded, made: Candidate, tied: Sequence[str] = ()
         selector=selector,
         run=row.run,
         patch_sha256=made.patch_sha256,
-        scores={made.patch_sha256: 1.0},
         tied=tuple(tied) or (made.patch_sha256,),
     )
     return PickGraded(pick=pick, verdict=row.verdict)

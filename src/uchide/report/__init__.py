@@ -5,7 +5,7 @@ from pathlib import Path
 from uchide.report.inputs import ArmInputs, ArtifactRef, ReportInputs, StageTime
 from uchide.report.linked import link
 from uchide.report.page import trajectory_loader, write_job_summary, write_page
-from uchide.report.summary import ArmSummary, Summary, summarise, summarise_arms
+from uchide.report.summary import ArmSummary, Summary, summarise, summarise_arms, to_json
 from uchide.report.trajectory import Reader, read_records
 from uchide.report.view import view_page
 
@@ -24,7 +24,7 @@ def build(inputs: ReportInputs, out: Path, *, read: Reader = read_records) -> Su
     summary = summarise_arms(inputs, arms)
     view = view_page(inputs, arms, summary, trajectory_loader(inputs, sum(len(arm.candidates) for arm in arms), read))
     out.mkdir(parents=True, exist_ok=True)
-    (out / "summary.json").write_text(summary.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    (out / "summary.json").write_text(to_json(summary), encoding="utf-8")
     write_tables(arms, out / "tables")
     write_job_summary(view, out / "summary.md")
     write_page(view, out / "index.html")

@@ -13,9 +13,9 @@ from uchide.report.view import PageView
 from uchide.report.view_instance import Load
 from uchide.report.visible import visible
 
-TRAJECTORY_CHARS = 2_600_000
+TRAJECTORY_CHARS = 3_800_000
 """Characters of trajectories on one page, shared by all candidates."""
-MOST_PER_CANDIDATE, LEAST_PER_CANDIDATE = 24_000, 1_500
+MOST_PER_CANDIDATE, LEAST_PER_CANDIDATE = 40_000, 1_500
 
 
 def write_page(view: PageView, out: Path) -> None:

@@ -1,5 +1,6 @@
 """The numbers of an experiment (`summary.json`). Counts are counts of instances; rates are left to the reader."""
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -164,3 +165,10 @@ def wilson(successes: int, n: int) -> tuple[float, float]:
     centre = successes / n + z * z / (2 * n)
     half = z * math.sqrt(successes / n * (1 - successes / n) / n + z * z / (4 * n * n))
     return max(0.0, (centre - half) / (1 + z * z / n)), min(1.0, (centre + half) / (1 + z * z / n))
+
+
+def to_json(summary: Summary) -> str:
+    """The text of `summary.json`: what it is of first, then the numbers."""
+    data = summary.model_dump(mode="json")
+    first = {name: data.pop(name) for name in ("schema_version", "experiment")}
+    return json.dumps(first | data, indent=2, ensure_ascii=True) + "\n"

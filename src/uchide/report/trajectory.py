@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,11 @@ Reader = Callable[[Path], Iterable[Mapping[str, Any]]]
 """Yields the records of one trajectory file in order, as plain mappings."""
 
 CLIP_ACTION, CLIP_OBSERVATION = 600, 900
+OBSERVATION = re.compile(
+    r"\s*<returncode>(?P<returncode>[^<]*)</returncode>\s*<output>\n?(?P<output>.*)</output>\s*", re.DOTALL
+)
+"""An observation as the agent saw it; the page shows what is inside."""
+
 LEAST_PER_TURN = 320
 """Characters below which a turn is left out rather than cut further, its markup included."""
 
@@ -106,12 +112,14 @@ def group(records: Iterable[Mapping[str, Any]]) -> list[PhaseView]:
 def to_turn(record: Mapping[str, Any], position: int) -> TurnView:
     reply = str(record.get("reply") or "")
     error = record.get("format_error")
-    returncode = record.get("returncode")
+    observation = OBSERVATION.fullmatch(str(record.get("observation") or ""))
+    seen = (observation["output"] if observation else str(record.get("observation") or "")).rstrip("\n")
+    returncode = record.get("returncode", observation["returncode"] if observation else None)
     return TurnView(
         n=int(record.get("n") or position),
         thought=clip(thought(reply), CLIP_ACTION // 2),
         action=clip(str(record.get("action") or ("" if not error else reply)), CLIP_ACTION),
-        observation=clip(str(record.get("observation") or ""), CLIP_OBSERVATION),
+        observation=clip(seen, CLIP_OBSERVATION),
         returncode="" if returncode is None else str(returncode),
         format_error="format error" if error is True else str(error or ""),
     )
@@ -126,11 +134,12 @@ def thought(reply: str) -> str:
 def fit(turn: TurnView, limit: int) -> TurnView:
     if len(turn.thought) + len(turn.action) + len(turn.observation) <= limit:
         return turn
+    said, did = clip(turn.thought, limit // 5), clip(turn.action, limit * 2 // 5)
     return TurnView(
         n=turn.n,
-        thought=clip(turn.thought, limit // 5),
-        action=clip(turn.action, limit * 2 // 5),
-        observation=clip(turn.observation, limit * 2 // 5),
+        thought=said,
+        action=did,
+        observation=clip(turn.observation, max(limit - len(said) - len(did), limit * 2 // 5)),
         returncode=turn.returncode,
         format_error=turn.format_error,
     )

@@ -64,6 +64,8 @@ class MatrixView:
     rows: tuple[MatrixRow, ...]
     telling: tuple[TellingTest, ...]
     telling_left_out: int
+    dropped: int
+    """Tests that admission dropped from admitted suites."""
     error: str
 
 
@@ -76,10 +78,12 @@ def view_matrix(arm: Arm, matrix: Matrix, labels: dict[str, str], headline: str 
     admitted = [suite for suite in matrix.suites if suite.admitted]
     names = {suite.suite_sha256: f"S{n}" for n, suite in enumerate(admitted, start=1)}
     patches = [patch for patch in matrix.patches if patch.patch_sha256 in labels]
+    # A selector that does not score (first, shortest) has no column.
+    scores = {name: rows[matrix.instance_id].pick.scores for name, rows in arm.picks.items()}
+    scores = {name: found for name, found in scores.items() if found}
     rows = []
     for patch in patches:
         sha = patch.patch_sha256
-        picks = [arm.picks[selector][matrix.instance_id].pick for selector in arm.picks]
         rows.append(
             MatrixRow(
                 label=labels[sha],
@@ -87,18 +91,19 @@ def view_matrix(arm: Arm, matrix: Matrix, labels: dict[str, str], headline: str 
                 tied=headline is not None and is_tied(arm, headline, matrix.instance_id, sha),
                 verdict=arm.verdicts[patch.runs[0], matrix.instance_id].category,
                 cells=tuple(view_cell(matrix, sha, patch.runs, suite) for suite in admitted),
-                scores=tuple(pick.scores.get(sha) for pick in picks),
+                scores=tuple(found.get(sha) for found in scores.values()),
                 note="" if patch.applies else "does not apply",
             )
         )
     telling = find_telling(matrix, [patch.patch_sha256 for patch in patches], admitted, names)
     return MatrixView(
-        selectors=tuple(arm.picks),
+        selectors=tuple(scores),
         suites=tuple(view_suite(suite, names[suite.suite_sha256]) for suite in admitted),
         rejected=tuple(view_suite(suite, "") for suite in matrix.suites if not suite.admitted),
         rows=tuple(rows),
         telling=tuple(telling[:TESTS_SHOWN]),
         telling_left_out=max(0, len(telling) - TESTS_SHOWN),
+        dropped=sum(bool(test.dropped) for suite in admitted for test in suite.tests),
         error=one_line(matrix.error, 500),
     )
 
