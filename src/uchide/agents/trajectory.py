@@ -133,12 +133,16 @@ class TrajectoryWriter:
         self._stream = zstandard.ZstdCompressor(level=3).stream_writer(self._file, closefd=True)
 
     def write(self, record: TrajectoryRecord) -> None:
-        """Append one record. OSError (a full disk) is the caller's."""
+        """Append one record. Raises StoreError when it cannot be written (a full disk)."""
         data = self._redact(record.model_dump())
         # ASCII: U+2028 and lone surrogates stay inside their line and inside UTF-8.
-        self._stream.write(json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode() + b"\n")
-        self._stream.flush(zstandard.FLUSH_BLOCK)
-        self._file.flush()
+        line = json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+        try:
+            self._stream.write(line)
+            self._stream.flush(zstandard.FLUSH_BLOCK)
+            self._file.flush()
+        except OSError as error:
+            raise StoreError(f"cannot write the trajectory {self._file.name}: {error.strerror}") from error
 
     def __enter__(self) -> "TrajectoryWriter":
         return self

@@ -1,0 +1,52 @@
+"""The phases agent as an `Agent`."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from uchide.agents.phases.prompts import Prompts
+from uchide.agents.phases.run import PhasesRun
+from uchide.agents.phases.spec import BUILT_IN, PhasesSpec, load_spec
+from uchide.agents.rollout import Plan, rollout
+from uchide.agents.session import Session
+from uchide.errors import ConfigError
+from uchide.protocols import Agent, ChatModel, Limits, Sampling, SandboxProvider, Task
+from uchide.records import Candidate, ExitStatus
+
+
+class PhasesAgent:
+    """Walks the phases of a spec. Keeps no state between rollouts, so any number may run at once."""
+
+    name = "phases"
+
+    def __init__(self, spec: PhasesSpec, prompts: Path | None = None) -> None:
+        self.spec = spec
+        self._prompts = Prompts(spec, prompts)
+
+    async def rollout(self, task: Task, model: ChatModel, sandboxes: SandboxProvider) -> Candidate:
+        """One attempt; see `uchide.protocols.Agent`."""
+        sampling = self.spec.sampling
+        plan = Plan(
+            agent=self.name,
+            tools=self.spec.tools,
+            limits=Limits(**self.spec.sandbox.model_dump()),
+            sampling=Sampling(task.seed, sampling.temperature, sampling.top_p, sampling.max_tokens),
+            drive=self._drive,
+        )
+        return await rollout(task, model, sandboxes, plan)
+
+    async def _drive(self, session: Session) -> ExitStatus:
+        return await PhasesRun(self.spec, self._prompts, session).run()
+
+
+def create(options: Mapping[str, Any]) -> Agent:
+    """A phases agent from `options`: `spec` names a YAML file of your own (prompts lie in `prompts/` beside it, the
+    built-in ones fill in); every other key overrides the same key of that file. Raises ConfigError."""
+    overrides = dict(options)
+    own = overrides.pop("spec", None)
+    if own is None:
+        return PhasesAgent(load_spec(BUILT_IN, overrides))
+    if not isinstance(own, str | Path):
+        raise ConfigError(f"agent.spec: the path of a YAML file is expected, not {own!r}")
+    path = Path(own)
+    return PhasesAgent(load_spec(path, overrides), path.parent / "prompts")

@@ -1,0 +1,154 @@
+"""Walks the graph of phases: enters them, leaves them by declared edges only, and hands over between them."""
+
+from collections import Counter, defaultdict
+from dataclasses import dataclass
+from typing import Literal
+
+from uchide.agents.actions import FormatError
+from uchide.agents.phases.conversation import Conversation
+from uchide.agents.phases.prompts import Prompts
+from uchide.agents.phases.share import Share
+from uchide.agents.phases.spec import PhaseSpec, PhasesSpec
+from uchide.agents.phases.turns import COMPLETE, GIVEUP, HANDOVER, Turn
+from uchide.agents.session import RolloutEnded, Session
+from uchide.agents.trajectory import ContextRecord, MessageRecord, PhaseExit, PhaseRecord
+from uchide.records import ExitStatus
+
+
+@dataclass(frozen=True)
+class Left:
+    """How a visit ended: the kind of exit, the memo the model gave with it (empty: none), and what to hand over when
+    it gives none even when asked."""
+
+    kind: PhaseExit
+    memo: str = ""
+    fallback: str = ""
+
+
+class PhasesRun:
+    """One rollout of the phases agent."""
+
+    def __init__(self, spec: PhasesSpec, prompts: Prompts, session: Session) -> None:
+        self._spec = spec
+        self._prompts = prompts
+        self._session = session
+        self._share = Share(session.sandbox)
+        self._visits: Counter[str] = Counter()
+        self._memos: defaultdict[str, str] = defaultdict(str)
+
+    async def run(self) -> ExitStatus:
+        """Walk until a phase without successor completes or a limit ends it."""
+        await self._share.update()
+        name: str | None = self._spec.initial
+        try:
+            while name is not None:
+                name = await self._phase(name)
+        except RolloutEnded as end:
+            return end.status
+        return "completed"
+
+    async def _phase(self, name: str) -> str | None:
+        """One visit; gives the next phase."""
+        self._visits[name] += 1
+        if self._visits.total() > self._spec.limits.phase_visits:
+            raise RolloutEnded("visit_limit")
+        self._session.phases.append(name)
+        start, phase = self._session.turns, self._spec.phases[name]
+        conversation = self._open(name, "enter")
+        try:
+            left = await self._visit(conversation, phase)
+            following = phase.on_complete if left.kind == "complete" else phase.on_giveup
+            memo = await self._hand_over(conversation, left, following)
+        except RolloutEnded:
+            conversation.close()
+            await self._record_exit(name, "ended", None, start, "")
+            raise
+        if following is not None and self._visits[following] >= self._spec.phases[following].visits:
+            await self._record_exit(name, left.kind, None, start, memo)
+            raise RolloutEnded("gave_up" if following == name else "visit_limit")
+        await self._record_exit(name, left.kind, following, start, memo)
+        return following
+
+    def _open(self, name: str, reason: Literal["enter", "handover"]) -> Conversation:
+        phase, visit = self._spec.phases[name], self._visits[name]
+        tools = tuple(tool for tool in self._session.tools if tool in phase.tools or tool in self._session.model.tools)
+        messages = self._prompts.opening(self._session.task, name, visit, tools, self._share)
+        self._session.trajectory.write(
+            ContextRecord(
+                phase=name,
+                visit=visit,
+                reason=reason,
+                messages=tuple(MessageRecord(role=message.role, content=message.content) for message in messages),
+            )
+        )
+        return Conversation(self._session, self._spec, self._prompts, name, visit, messages)
+
+    async def _visit(self, conversation: Conversation, phase: PhaseSpec) -> Left:
+        """Turns until the phase is left. `conversation` is rebuilt in place at a handover."""
+        for number in range(1, phase.turns + 1):
+            turn = await conversation.ask()
+            if isinstance(turn, FormatError):
+                conversation.refuse(turn)
+            elif turn.token == COMPLETE:
+                await conversation.act(turn)
+                if missing := await self._share.missing(phase.due, self._session.base_tree):
+                    conversation.reject(turn, missing)
+                else:
+                    return Left("complete", await self._memo(conversation.name, turn), turn.thought)
+            elif turn.token == GIVEUP:
+                await conversation.act(turn)
+                return Left("giveup", await self._memo(conversation.name, turn), turn.thought)
+            elif turn.token == HANDOVER:
+                await self._continue(conversation, turn)
+            else:
+                await conversation.act(turn)
+                if number < phase.turns:
+                    conversation.observe()
+        return Left("turn_limit", fallback=conversation.last_thought)
+
+    async def _continue(self, conversation: Conversation, turn: Turn) -> None:
+        """HANDOVER inside a phase: keep the memo and start the conversation anew."""
+        await conversation.act(turn)
+        memo = await self._memo(conversation.name, turn)
+        if not memo:
+            conversation.reject(turn, (f"{conversation.name}.md",))
+            return
+        conversation.close()
+        await self._keep(conversation.name, memo)
+        conversation.restart(self._open(conversation.name, "handover").messages)
+
+    async def _memo(self, name: str, turn: Turn) -> str:
+        """The memo of a turn: the phase's memo file if the model wrote it anew, else the text of its answer."""
+        await self._share.update()
+        now = self._share.memo(name)
+        return now if now != self._memos[name] else turn.answer
+
+    async def _hand_over(self, conversation: Conversation, left: Left, following: str | None) -> str:
+        """Make sure that the phase's memo is in the share, asking for it once if need be; gives it."""
+        name, memo = conversation.name, left.memo
+        if not memo and following is not None:
+            request = self._prompts.memo_request(name, left.kind, following)
+            turn = await conversation.ask_for_memo(request)
+            memo = (await self._memo(name, turn) or turn.thought) if turn else ""
+        conversation.close()
+        memo = memo or left.fallback or f"(no memo; the phase ended by {left.kind})"
+        await self._keep(name, memo)
+        return memo
+
+    async def _keep(self, name: str, memo: str) -> None:
+        await self._share.write_memo(name, memo)
+        await self._share.update()
+        self._memos[name] = self._share.memo(name)
+
+    async def _record_exit(self, name: str, kind: PhaseExit, following: str | None, start: int, memo: str) -> None:
+        self._session.trajectory.write(
+            PhaseRecord(
+                phase=name,
+                visit=self._visits[name],
+                exit=kind,
+                next=following,
+                turns=self._session.turns - start,
+                memo=memo,
+                share=await self._share.update(),
+            )
+        )

@@ -1,0 +1,114 @@
+"""The share: the durable state of a rollout outside the repository, with memos and an incremental archive."""
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Iterable, Sequence
+
+from uchide.agents.phases.spec import DIFF
+from uchide.agents.trajectory import ShareFile
+from uchide.errors import PatchError
+from uchide.patches import changed_files, is_artefact
+from uchide.protocols import Command, Sandbox
+
+SHARE = "/share"
+TEXT_LIMIT = 65_536
+"""Bytes of a file that an archive keeps as text."""
+
+_LIST = r"find . -type f -printf '%s %P\0' 2>/dev/null | head -c 1000000"
+_TAR = (
+    r"find . -type f -size -65k -print0 2>/dev/null | head -z -n 500 | tar --null --no-recursion -T - -cf - 2>/dev/null"
+)
+_TAR_LIMIT = 12_000_000
+_ABSENT = r"""for name; do { [ -f "$name" ] && grep -q '[^[:space:]]' -- "$name"; } || printf '%s\0' "$name"; done"""
+
+
+class Share:
+    """What we know of the share's files; `update` looks again."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._sandbox = sandbox
+        self._files: dict[str, ShareFile] = {}
+
+    async def update(self) -> tuple[ShareFile, ...]:
+        """Every file as it is now; `text` only where it changed since the last call. Costs two commands."""
+        sizes = _sizes(await self._shell(_LIST, 1_100_000))
+        contents = _members(await self._shell(_TAR, _TAR_LIMIT))
+        before, self._files, found = self._files, {}, []
+        for path in sorted(sizes):
+            data = contents.get(path)
+            sha = hashlib.sha256(data).hexdigest() if data is not None else ""
+            text = _text(data)
+            self._files[path] = ShareFile(path=path, size=sizes[path], sha256=sha, text=text)
+            changed = path not in before or before[path].sha256 != sha
+            found.append(ShareFile(path=path, size=sizes[path], sha256=sha, text=text if changed else None))
+        return tuple(found)
+
+    def listing(self) -> list[ShareFile]:
+        """All files of the last update, by path."""
+        return list(self._files.values())
+
+    def memos(self, phases: Iterable[str]) -> list[tuple[str, str]]:
+        """(phase, text) of every handover memo there is."""
+        return [(phase, text) for phase in phases if (text := self.memo(phase))]
+
+    def memo(self, phase: str) -> str:
+        """Text of a phase's memo as of the last update; empty when there is none."""
+        file = self._files.get(f"{phase}.md")
+        return (file.text or "") if file else ""
+
+    async def write_memo(self, phase: str, text: str) -> None:
+        await self._sandbox.write(f"{SHARE}/{phase}.md", text.rstrip("\n").encode() + b"\n")
+
+    async def missing(self, due: Sequence[str], base_tree: str) -> tuple[str, ...]:
+        """The products of `due` that are absent or blank."""
+        names = [name for name in due if name != DIFF]
+        output = await self._shell(_ABSENT, 100_000, *names) if names else b""
+        absent = {name.decode("utf-8", "replace") for name in output.split(b"\0")}
+        if DIFF in due and not await _has_diff(self._sandbox, base_tree):
+            absent.add(DIFF)
+        return tuple(name for name in due if name in absent)
+
+    async def _shell(self, script: str, limit: int, *args: str) -> bytes:
+        argv = ("/bin/sh", "-c", script, "sh", *args)
+        return (await self._sandbox.run(Command(argv, cwd=SHARE, timeout_s=60, output_limit=limit))).output
+
+
+async def _has_diff(sandbox: Sandbox, base_tree: str) -> bool:
+    try:
+        changes = await changed_files(sandbox, base_tree)
+    except PatchError:
+        return False
+    return any(not change.is_test and not is_artefact(change.name) for change in changes)
+
+
+def _sizes(listing: bytes) -> dict[str, int]:
+    sizes = {}
+    for entry in listing.split(b"\0")[:-1]:
+        size, _, path = entry.partition(b" ")
+        if size.isdigit():
+            sizes[path.decode("utf-8", "backslashreplace")] = int(size)
+    return sizes
+
+
+def _members(archive: bytes) -> dict[str, bytes]:
+    """Contents by path. An archive that was cut gives the members before the cut."""
+    members: dict[str, bytes] = {}
+    try:
+        with tarfile.open(fileobj=io.BytesIO(archive), mode="r:", errors="surrogateescape") as tar:
+            for member in tar:
+                if member.isreg() and (file := tar.extractfile(member)):
+                    path = member.name.removeprefix("./").encode("utf-8", "surrogateescape")
+                    members[path.decode("utf-8", "backslashreplace")] = file.read()
+    except tarfile.TarError:
+        return members
+    return members
+
+
+def _text(data: bytes | None) -> str | None:
+    if data is None or len(data) > TEXT_LIMIT:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None

@@ -1,0 +1,161 @@
+"""One rollout from task to candidate: opens the sandbox, lets an agent work, collects patch, suite and report."""
+
+import json
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from uchide.agents.session import Session
+from uchide.agents.trajectory import EndRecord, HeaderRecord, TrajectoryWriter
+from uchide.errors import ConfigError, ModelError, PatchError, SandboxError
+from uchide.patches import ArchivedSuite, CollectedPatch, archive, collect, snapshot
+from uchide.patches.suite import SHARE, read_text
+from uchide.protocols import ChatModel, Limits, Sampling, Sandbox, SandboxProvider, SandboxSpec, Task
+from uchide.records import Candidate, Environment, ExitStatus, Suite, digest
+from uchide.tools import TOOL_FILES, tool_paths
+
+ROOT = "/testbed"
+_REPORT_LIMIT = 200_000
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What an agent asks of a rollout; `drive` does the work and says how it ended."""
+
+    agent: str
+    tools: tuple[str, ...]
+    limits: Limits
+    sampling: Sampling
+    drive: Callable[[Session], Awaitable[ExitStatus]]
+
+
+async def rollout(task: Task, model: ChatModel, sandboxes: SandboxProvider, plan: Plan) -> Candidate:
+    """Run `plan` on `task`. Every ending of the agent's own is a candidate; SandboxError and ModelError propagate.
+
+    The trajectory file is complete when this returns, and readable up to its last record when it raises.
+    """
+    start = time.monotonic()
+    tools = tuple(dict.fromkeys((*plan.tools, *model.tools)))
+    with TrajectoryWriter(task.trajectory) as trajectory:
+        async with sandboxes.open(_spec(task, tools, plan.limits)) as sandbox:
+            await _lay_issue(sandbox, task)
+            base_tree = await snapshot(sandbox)
+            trajectory.write(_header(task, model, plan, base_tree, tools))
+            session = Session(task, model, sandbox, trajectory, base_tree, plan.sampling, tools)
+            try:
+                status = await plan.drive(session)
+                patch, suite = await _collect(session)
+                report = await read_text(sandbox, f"{SHARE}/report.md", limit=_REPORT_LIMIT) or ""
+                cpu = await sandbox.cpu_seconds()
+            except (SandboxError, ModelError) as error:
+                trajectory.write(_end(session, "infra", error=error.message))
+                raise
+        trajectory.write(_end(session, status, patch, suite))
+    return _candidate(session, status, patch, suite, report, cpu, time.monotonic() - start)
+
+
+def sandbox_env(environment: Environment) -> dict[str, str]:
+    """Variables of a sandbox that belong to the repository: its own, PYTHONPATH, and how its tests run."""
+    runner = {"runner": environment.runner.kind, "argv": list(environment.runner.argv)}
+    folders = [ROOT if folder in ("", ".") else f"{ROOT}/{folder}" for folder in environment.pythonpath]
+    return {**environment.env, "PYTHONPATH": ":".join(folders), "UCHIDE_RUNNER": json.dumps(runner)}
+
+
+def _spec(task: Task, tools: tuple[str, ...], limits: Limits) -> SandboxSpec:
+    if unknown := [tool for tool in tools if tool not in TOOL_FILES]:
+        raise ConfigError(f"there is no sandbox tool {unknown[0]!r}", hint=f"Known tools: {', '.join(TOOL_FILES)}.")
+    return SandboxSpec(
+        tree=task.tree,
+        environment=task.environment,
+        python_home=task.python_home,
+        tools=tuple(dict.fromkeys(path.name for tool in tools for path in tool_paths(tool))),
+        env=sandbox_env(task.instance.environment),
+        limits=limits,
+    )
+
+
+async def _lay_issue(sandbox: Sandbox, task: Task) -> None:
+    issue = task.instance.issue.model_dump()
+    record = {"schema": issue.pop("schema_version"), **issue}
+    await sandbox.write(f"{SHARE}/issue.json", json.dumps(record, indent=1, ensure_ascii=True).encode() + b"\n")
+
+
+async def _collect(session: Session) -> tuple[CollectedPatch, ArchivedSuite]:
+    """Patch and suite; a tree that git can no longer read (the agent removed `.git`) gives empty ones and a warning."""
+    instance = session.task.instance
+    try:
+        patch = await collect(session.sandbox, session.base_tree)
+    except PatchError as error:
+        session.warnings.append(f"nothing could be collected: {error.message}")
+        return CollectedPatch("", ()), ArchivedSuite(Suite(instance_id=instance.instance_id))
+    suite = await archive(session.sandbox, patch.tests, instance.instance_id, instance.environment.runner.kind)
+    session.warnings += (*patch.warnings, *suite.warnings)
+    return patch, suite
+
+
+def _header(task: Task, model: ChatModel, plan: Plan, base_tree: str, tools: tuple[str, ...]) -> HeaderRecord:
+    return HeaderRecord(
+        candidate_id=task.candidate_id,
+        arm=task.arm,
+        run=task.run,
+        seed=task.seed,
+        instance_id=task.instance.instance_id,
+        agent=plan.agent,
+        model=model.name,
+        base_tree=base_tree,
+        tools=tools,
+    )
+
+
+def _end(
+    session: Session,
+    status: ExitStatus,
+    patch: CollectedPatch | None = None,
+    suite: ArchivedSuite | None = None,
+    error: str = "",
+) -> EndRecord:
+    return EndRecord(
+        exit_status=status,
+        error=error,
+        turns=session.turns,
+        format_errors=session.format_errors,
+        usage=session.usage,
+        patch_sha256=digest(patch.patch) if patch else None,
+        suite_sha256=suite.suite.sha256 if suite else None,
+        warnings=tuple(session.warnings),
+        t=round(session.elapsed(), 3),
+    )
+
+
+def _candidate(
+    session: Session,
+    status: ExitStatus,
+    patch: CollectedPatch,
+    suite: ArchivedSuite,
+    report: str,
+    cpu: float,
+    wall: float,
+) -> Candidate:
+    task = session.task
+    return Candidate(
+        candidate_id=task.candidate_id,
+        arm=task.arm,
+        run=task.run,
+        seed=task.seed,
+        instance_id=task.instance.instance_id,
+        exit_status=status,
+        patch=patch.patch,
+        patch_sha256=digest(patch.patch),
+        suite=suite.suite,
+        suite_sha256=suite.suite.sha256,
+        report=report,
+        warnings=tuple(session.warnings),
+        phases=tuple(session.phases),
+        turns=session.turns,
+        format_errors=session.format_errors,
+        usage=session.usage,
+        trajectory=f"{task.trajectory.parent.name}/{task.trajectory.name}",
+        trajectory_sha256=digest(task.trajectory.read_bytes()),
+        cpu_seconds=cpu,
+        wall_seconds=wall,
+    )
