@@ -39,8 +39,44 @@ class BwrapProvider:
         """Start a sandbox; leaving the context kills every process in it and frees its disk."""
         tree.check(spec.tree)
         fixed = layout.fixed_env() | dict(spec.env)
-        sandbox = await BwrapSandbox.start(layout.sandbox_args(spec), fixed, spec.limits, spec.tree)
+        async with started(layout.sandbox_args(spec), fixed, spec.limits, source=spec.tree) as sandbox:
+            yield sandbox
+
+
+@contextlib.asynccontextmanager
+async def started(
+    args: list[str],
+    env: Mapping[str, str],
+    limits: Limits,
+    *,
+    source: Path | None = None,
+    shares: layout.Shares = layout.WRITABLE,
+) -> AsyncIterator["BwrapSandbox"]:
+    """Start bwrap with `args` and our guest in it, `source` copied to /testbed; end it with the context."""
+    bwrap, (python, _) = program.find(), layout.guest_python()
+    read_fd, write_fd = os.pipe() if source else (None, None)
+    settings = {"limits": _guest_limits(limits), "disks": list(shares), "fill": tree.fill(read_fd)}
+    with tempfile.TemporaryFile() as errors, _memory_file(seccomp.filter_program()) as filter_fd:
         try:
+            process = await asyncio.create_subprocess_exec(
+                *(str(bwrap), *args, "--seccomp", str(filter_fd), "--"),
+                *(str(python), "-I", "-S", layout.GUEST, json.dumps(settings)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=errors,
+                env={},
+                cwd="/",
+                pass_fds=[fd for fd in (filter_fd, read_fd) if fd is not None],
+                limit=1 << 20,
+            )
+        except BaseException:
+            _close(write_fd)
+            raise
+        finally:
+            _close(read_fd)
+        sandbox = BwrapSandbox(process, errors, env)
+        try:
+            await sandbox.ready(source, write_fd)
             yield sandbox
         finally:
             await sandbox.close()
@@ -56,39 +92,8 @@ class BwrapSandbox:
         self._lock = asyncio.Lock()
         self._gone = ""
 
-    @classmethod
-    async def start(
-        cls, args: list[str], env: Mapping[str, str], limits: Limits, source: Path | None
-    ) -> "BwrapSandbox":
-        """Start bwrap with `args`, copy `source` to /testbed, and return when the guest has said that it is ready."""
-        bwrap, (python, _) = program.find(), layout.guest_python()
-        with contextlib.ExitStack() as ours:
-            filter_fd = ours.enter_context(_memory_file(seccomp.filter_program()))
-            read_fd, write_fd = os.pipe() if source else (None, None)
-            settings = {"limits": _guest_limits(limits), "disks": list(layout.WRITABLE), "fill": tree.fill(read_fd)}
-            errors = tempfile.TemporaryFile()  # noqa: SIM115 (closed with the sandbox)
-            process = await asyncio.create_subprocess_exec(
-                *(str(bwrap), *args, "--seccomp", str(filter_fd), "--"),
-                *(str(python), "-I", "-S", layout.GUEST, json.dumps(settings)),
-                stdin=asyncio.subprocess.PIPE,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=errors,
-                env={},
-                cwd="/",
-                pass_fds=[fd for fd in (filter_fd, read_fd) if fd is not None],
-                limit=1 << 20,
-            )
-            if read_fd is not None:
-                os.close(read_fd)
-        sandbox = cls(process, errors, env)
-        try:
-            await sandbox._first_reply(source, write_fd)
-        except BaseException:
-            await sandbox.close()
-            raise
-        return sandbox
-
-    async def _first_reply(self, source: Path | None, write_fd: int | None) -> None:
+    async def ready(self, source: Path | None, write_fd: int | None) -> None:
+        """Copy `source` in through `write_fd`, which this closes, and wait for the guest's first word."""
         if source is not None and write_fd is not None:
             await asyncio.to_thread(tree.send, source, write_fd)
         try:
@@ -144,7 +149,6 @@ class BwrapSandbox:
             async with asyncio.timeout(10):
                 await self._process.wait()
         await self._kill()
-        self._errors.close()
 
     async def _ask(self, head: dict[str, Any], data: bytes, timeout_s: float) -> tuple[dict[str, Any], bytes]:
         async with self._lock:
@@ -194,6 +198,11 @@ class BwrapSandbox:
 
 def _absolute(path: str) -> str:
     return os.path.normpath(os.path.join("/testbed", path))  # noqa: PTH118 (a path of the sandbox, not of the host)
+
+
+def _close(fd: int | None) -> None:
+    if fd is not None:
+        os.close(fd)
 
 
 @contextlib.contextmanager

@@ -432,6 +432,13 @@ def main():
         sys.exit("prctl(PR_SET_DUMPABLE) failed")
     requests = fcntl.fcntl(0, fcntl.F_DUPFD_CLOEXEC, 100)
     replies = fcntl.fcntl(1, fcntl.F_DUPFD_CLOEXEC, 100)
+    kept = {requests, replies, settings["fill"]["fd"] if settings["fill"] else -1}
+    for fd in [int(name) for name in os.listdir("/proc/self/fd")]:
+        if fd > 2 and fd not in kept:
+            try:
+                os.close(fd)
+            except OSError:  # the folder's own, closed since
+                pass
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.dup2(null, 1)

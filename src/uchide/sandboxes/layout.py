@@ -4,7 +4,7 @@ Pure functions; nothing here starts anything. Order matters: later mounts lie ov
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from uchide.errors import ConfigError
@@ -12,13 +12,15 @@ from uchide.protocols import Limits, Mount, SandboxSpec
 
 HERE = Path(__file__).resolve().parent
 TOOLS = HERE.parent / "tools"
+Shares = Mapping[str, tuple[int, str]]
 GUEST = "/run/uchide/guest.py"
-WRITABLE = {"/testbed": (10, "0755"), "/tmp": (4, "1777"), "/share": (1, "0755"), "/dev/shm": (1, "1777")}
+WRITABLE: Shares = {"/testbed": (10, "0755"), "/tmp": (4, "1777"), "/share": (1, "0755"), "/dev/shm": (1, "1777")}
 """Writable folders: sixteenths of `Limits.disk_mb`, mode."""
 
 SYSTEM_LINKS = ("bin", "sbin", "lib", "lib32", "lib64", "libx32")
 HOST_ETC = ("ld.so.cache", "alternatives", "localtime", "ssl/certs", "mime.types", "services", "protocols")
-PROC_KEPT = frozenset({"self", "thread-self", "net", "tty", "sysvipc", "pressure", "sys", "mounts"})
+PROC_KEPT = frozenset({"self", "thread-self", "net", "tty", "sysvipc", "sys", "mounts"})
+PROC_HIDDEN = frozenset({"cmdline", "config.gz", "iomem", "ioports", "kallsyms", "key-users", "keys"})
 ISOLATION = (
     *("--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"),
     *("--disable-userns", "--uid", "1000", "--gid", "1000", "--hostname", "uchide", "--clearenv"),
@@ -80,7 +82,7 @@ def kernel_views(proc: Path = Path("/proc")) -> list[str]:
             continue
         if entry.is_dir():
             args += hide_folder(entry)
-        elif entry.stat().st_mode & 0o222 or not entry.stat().st_mode & 0o004:
+        elif entry.name in PROC_HIDDEN or entry.stat().st_mode & 0o222 or not entry.stat().st_mode & 0o004:
             args += show("/dev/null", entry)
     return [*args, "--dev", "/dev"]
 
@@ -122,11 +124,16 @@ def mounts(wanted: Iterable[Mount]) -> list[str]:
     return args
 
 
-def writable(limits: Limits) -> list[str]:
-    """Return the writable folders, each a memory file system of its own; together they hold `limits.disk_mb`."""
+def writable(limits: Limits, shares: Shares = WRITABLE, folders: Mapping[str, Path] | None = None) -> list[str]:
+    """Return the writable folders, each a memory file system of its own; together they hold `limits.disk_mb`.
+
+    `folders` are writable folders of the host, guest path to host path. All else is made read-only.
+    """
     args: list[str] = []
-    for path, (sixteenths, mode) in WRITABLE.items():
+    for path, (sixteenths, mode) in shares.items():
         args += ["--perms", mode, "--size", str(limits.disk_mb * 65536 * sixteenths), "--tmpfs", path]
+    for guest, host in (folders or {}).items():
+        args += ["--bind", str(host), guest]
     return [*args, "--dir", "/tmp/home", "--remount-ro", "/dev", "--remount-ro", "/"]
 
 
