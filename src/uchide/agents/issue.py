@@ -36,4 +36,4 @@ def _template() -> Template:
 
 def render_issue(issue: Issue) -> str:
     """The issue as Markdown."""
-    return _template().render(issue=issue)
+    return _template().render(issue=issue).rstrip("\n")

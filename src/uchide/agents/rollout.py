@@ -11,10 +11,10 @@ from uchide.errors import ConfigError, ModelError, PatchError, SandboxError
 from uchide.patches import ArchivedSuite, CollectedPatch, archive, collect, snapshot
 from uchide.patches.suite import SHARE, read_text
 from uchide.protocols import ChatModel, Limits, Sampling, Sandbox, SandboxProvider, SandboxSpec, Task
-from uchide.records import Candidate, Environment, ExitStatus, Suite, digest
+from uchide.records import Candidate, ExitStatus, Suite, digest
+from uchide.testing import instance_spec
 from uchide.tools import TOOL_FILES, tool_paths
 
-ROOT = "/testbed"
 _REPORT_LIMIT = 200_000
 
 
@@ -54,24 +54,11 @@ async def rollout(task: Task, model: ChatModel, sandboxes: SandboxProvider, plan
     return _candidate(session, status, patch, suite, report, cpu, time.monotonic() - start)
 
 
-def sandbox_env(environment: Environment) -> dict[str, str]:
-    """Variables of a sandbox that belong to the repository: its own, PYTHONPATH, and how its tests run."""
-    runner = {"runner": environment.runner.kind, "argv": list(environment.runner.argv)}
-    folders = [ROOT if folder in ("", ".") else f"{ROOT}/{folder}" for folder in environment.pythonpath]
-    return {**environment.env, "PYTHONPATH": ":".join(folders), "UCHIDE_RUNNER": json.dumps(runner)}
-
-
 def _spec(task: Task, tools: tuple[str, ...], limits: Limits) -> SandboxSpec:
     if unknown := [tool for tool in tools if tool not in TOOL_FILES]:
         raise ConfigError(f"there is no sandbox tool {unknown[0]!r}", hint=f"Known tools: {', '.join(TOOL_FILES)}.")
-    return SandboxSpec(
-        tree=task.tree,
-        environment=task.environment,
-        python_home=task.python_home,
-        tools=tuple(dict.fromkeys(path.name for tool in tools for path in tool_paths(tool))),
-        env=sandbox_env(task.instance.environment),
-        limits=limits,
-    )
+    files = tuple(dict.fromkeys(path.name for tool in tools for path in tool_paths(tool)))
+    return instance_spec(task.instance, task.tree, task.environment, task.python_home, tools=files, limits=limits)
 
 
 async def _lay_issue(sandbox: Sandbox, task: Task) -> None:

@@ -81,7 +81,8 @@ class TurnRecord(Record):
 
 
 class ShareFile(Record):
-    """A file of the share; `text` only where it is text, small, and changed since the last archive."""
+    """A file of the share; `text` only where it is text, small, and changed since the last archive (`sha256` is empty
+    for a file too large to be read)."""
 
     path: str
     size: int

@@ -8,11 +8,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from jinja2 import TemplateNotFound, TemplateSyntaxError
+
 from uchide.agents.actions import FORMATS, ActionFormat
 from uchide.agents.issue import environment, render_issue
 from uchide.agents.observation import shorten
 from uchide.agents.phases.share import SHARE, Share
 from uchide.agents.phases.spec import BUILT_IN, PhaseSpec, PhasesSpec
+from uchide.errors import ConfigError
 from uchide.patches.git import ROOT
 from uchide.protocols import Message, Task
 from uchide.tools import tool_paths
@@ -65,6 +68,16 @@ class Prompts:
         self._templates = environment(*([folder] if folder else []), built_in)
         self._spec = spec
         self.format: ActionFormat = FORMATS[spec.action_format]
+        for name, phase in spec.phases.items():
+            self._check(name, phase.prompt)
+
+    def _check(self, name: str, prompt: str) -> None:
+        try:
+            self._templates.get_template(prompt)
+        except TemplateNotFound as error:
+            raise ConfigError(f"phases.{name}.prompt: there is no prompt {error.name!r}") from error
+        except TemplateSyntaxError as error:
+            raise ConfigError(f"{error.filename}:{error.lineno}: {error.message}") from error
 
     def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 (template values)
         return self._templates.get_template(template).render(share=SHARE, root=ROOT, **values).rstrip("\n")

@@ -50,8 +50,6 @@ class PhasesRun:
     async def _phase(self, name: str) -> str | None:
         """One visit; gives the next phase."""
         self._visits[name] += 1
-        if self._visits.total() > self._spec.limits.phase_visits:
-            raise RolloutEnded("visit_limit")
         self._session.phases.append(name)
         start, phase = self._session.turns, self._spec.phases[name]
         conversation = self._open(name, "enter")
@@ -63,11 +61,15 @@ class PhasesRun:
             conversation.close()
             await self._record_exit(name, "ended", None, start, "")
             raise
-        if following is not None and self._visits[following] >= self._spec.phases[following].visits:
+        if following is not None and not self._may_enter(following):
             await self._record_exit(name, left.kind, None, start, memo)
             raise RolloutEnded("gave_up" if following == name else "visit_limit")
         await self._record_exit(name, left.kind, following, start, memo)
         return following
+
+    def _may_enter(self, name: str) -> bool:
+        spent = self._visits.total() >= self._spec.limits.phase_visits
+        return not spent and self._visits[name] < self._spec.phases[name].visits
 
     def _open(self, name: str, reason: Literal["enter", "handover"]) -> Conversation:
         phase, visit = self._spec.phases[name], self._visits[name]
@@ -149,6 +151,6 @@ class PhasesRun:
                 next=following,
                 turns=self._session.turns - start,
                 memo=memo,
-                share=await self._share.update(),
+                share=await self._share.archive(),
             )
         )

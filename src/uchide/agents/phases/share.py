@@ -24,25 +24,31 @@ _ABSENT = r"""for name; do { [ -f "$name" ] && grep -q '[^[:space:]]' -- "$name"
 
 
 class Share:
-    """What we know of the share's files; `update` looks again."""
+    """What we know of the share's files; `update` looks again (two commands)."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
         self._files: dict[str, ShareFile] = {}
+        self._archived: dict[str, str] = {}
 
-    async def update(self) -> tuple[ShareFile, ...]:
-        """Every file as it is now; `text` only where it changed since the last call. Costs two commands."""
+    async def update(self) -> None:
+        """Read every file as it is now."""
         sizes = _sizes(await self._shell(_LIST, 1_100_000))
         contents = _members(await self._shell(_TAR, _TAR_LIMIT))
-        before, self._files, found = self._files, {}, []
+        self._files = {}
         for path in sorted(sizes):
             data = contents.get(path)
             sha = hashlib.sha256(data).hexdigest() if data is not None else ""
-            text = _text(data)
-            self._files[path] = ShareFile(path=path, size=sizes[path], sha256=sha, text=text)
-            changed = path not in before or before[path].sha256 != sha
-            found.append(ShareFile(path=path, size=sizes[path], sha256=sha, text=text if changed else None))
-        return tuple(found)
+            self._files[path] = ShareFile(path=path, size=sizes[path], sha256=sha, text=_text(data))
+
+    async def archive(self) -> tuple[ShareFile, ...]:
+        """Every file as it is now; `text` only where it changed since the last archive."""
+        await self.update()
+        before, self._archived = self._archived, {path: file.sha256 for path, file in self._files.items()}
+        return tuple(
+            file.model_copy(update={"text": None}) if before.get(path) == file.sha256 else file
+            for path, file in self._files.items()
+        )
 
     def listing(self) -> list[ShareFile]:
         """All files of the last update, by path."""

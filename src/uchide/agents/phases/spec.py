@@ -4,10 +4,10 @@ import difflib
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
 
 from uchide.agents.actions import FORMATS
 from uchide.errors import ConfigError
@@ -18,6 +18,10 @@ DIFF = "diff"
 """The product that is not a file of the share: a change of at least one file that is no test."""
 
 
+Count = Annotated[int, Strict()]
+"""`yes` in a YAML file is not 1."""
+
+
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,32 +29,32 @@ class _Strict(BaseModel):
 class PhaseLimits(_Strict):
     """When a rollout ends, each with an exit status of its own."""
 
-    steps: int = Field(default=400, ge=1)
+    steps: Count = Field(default=400, ge=1)
     """Turns of the whole rollout (`step_limit`)."""
-    tokens: int = Field(default=20_000_000, ge=1)
+    tokens: Count = Field(default=20_000_000, ge=1)
     """Prompt and completion tokens of all calls together (`token_limit`)."""
     wall_time_s: float = Field(default=7200.0, gt=0)
     """(`time_limit`)"""
-    format_errors: int = Field(default=5, ge=1)
+    format_errors: Count = Field(default=5, ge=1)
     """Consecutive replies that cannot be read (`format_errors`)."""
-    phase_visits: int = Field(default=24, ge=1)
+    phase_visits: Count = Field(default=24, ge=1)
     """Phases entered, over all (`visit_limit`)."""
     action_timeout_s: float = Field(default=600.0, gt=0)
-    output_chars: int = Field(default=30_000, ge=200)
+    output_chars: Count = Field(default=30_000, ge=200)
     """An observation longer than this loses its middle."""
-    handover_turns: int = Field(default=60, ge=2)
+    handover_turns: Count = Field(default=60, ge=2)
     """Turns after which a conversation is asked to hand over to a fresh one."""
-    repeats: int = Field(default=3, ge=2)
+    repeats: Count = Field(default=3, ge=2)
     """Identical actions in a row that draw a warning."""
 
 
 class SandboxLimits(_Strict):
     """What the rollout's sandbox may use, in MiB; see `uchide.protocols.Limits`."""
 
-    memory_mb: int = Field(default=3072, ge=64)
-    processes: int = Field(default=200, ge=8)
-    disk_mb: int = Field(default=1536, ge=16)
-    file_mb: int = Field(default=512, ge=1)
+    memory_mb: Count = Field(default=3072, ge=64)
+    processes: Count = Field(default=200, ge=8)
+    disk_mb: Count = Field(default=1536, ge=16)
+    file_mb: Count = Field(default=512, ge=1)
 
 
 class SamplingSpec(_Strict):
@@ -75,9 +79,9 @@ class PhaseSpec(_Strict):
     tools: tuple[str, ...] = ()
     on_complete: str | None
     on_giveup: str
-    turns: int = Field(default=80, ge=1)
+    turns: Count = Field(default=80, ge=1)
     """Turns per visit; the phase is then left by its give-up edge."""
-    visits: int = Field(default=4, ge=1)
+    visits: Count = Field(default=4, ge=1)
 
     @field_validator("due", "optional")
     @classmethod
