@@ -3,7 +3,7 @@
 from pathlib import Path
 
 TOOL_FILES: dict[str, tuple[str, ...]] = {
-    "run_tests": ("run_tests.py", "_test_hooks.py"),
+    "run_tests": ("run_tests.py", "_test_run.py", "_test_hooks.py"),
     "line_edit": ("line_edit.py",),
     "line_trace": ("line_trace.py", "_tracing.py"),
     "caller_trace": ("caller_trace.py", "_tracing.py"),

@@ -41,11 +41,24 @@ def ancestors(test, dotted):
     yield "."
 
 
+def out_of_the_way(fd):
+    """The descriptor moved to a high number, where programs that close or reuse low ones leave it alone."""
+    import fcntl
+
+    try:
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 700)
+    except (OSError, ValueError):  # the limit of open files is lower
+        os.set_inheritable(fd, False)
+        return fd
+    os.close(fd)
+    return high
+
+
 class Channel(object):
     """Events to the driver, one JSON line each, written at once. Silent in forked children."""
 
     def __init__(self, fd, results_only=False):
-        self.fd = fd
+        self.fd = out_of_the_way(fd)
         self.pid = os.getpid()
         self.results_only = results_only
 
@@ -386,7 +399,6 @@ def worker(config_path):
 
     with open(config_path, encoding="ascii") as file:
         config = json.load(file)
-    os.set_inheritable(config["fd"], False)
     channel = Channel(config["fd"])
     is_module, target, args = config["is_module"], config["target"], config["args"]
     if os.path.realpath(sys.path[0] or ".") == os.path.dirname(os.path.realpath(__file__)):  # not with -P, -I

@@ -79,6 +79,11 @@ def show(value, size=80, depth=2):
         return "<%s, unreadable: %s>" % (type_name(kind), type_name(type(error)))
 
 
+def show_raised(kind, value):
+    """An exception as traced: older Pythons give the bare argument of one that was raised in C."""
+    return show(value) if isinstance(value, BaseException) else "%s(%s)" % (type_name(kind), show(value))
+
+
 def more(value, shown):
     left = len(value) - len(shown)
     return ["...+%d" % left] if left > 0 else []
@@ -109,20 +114,38 @@ def snapshot(frame):
 
 
 # ------------------------------------------------------------------------------------------------ inside the processes
+def out_of_the_way(fd):
+    """The descriptor moved to a high number, where programs that close or reuse low ones leave it alone."""
+    import fcntl
+
+    try:
+        high = fcntl.fcntl(fd, fcntl.F_DUPFD_CLOEXEC, 700)
+    except (OSError, ValueError):  # the limit of open files is lower
+        os.set_inheritable(fd, False)
+        return fd
+    os.close(fd)
+    return high
+
+
 class EventFile(object):
     """Appends records of this process; after a fork, of the child, in a file of its own."""
 
     def __init__(self, folder):
         self.folder = folder
         self.pid = self.fd = None
+        self.lost = 0
 
     def write(self, record):
         if os.getpid() != self.pid:
             self.pid = os.getpid()
             name = "%d-%d.jsonl" % (time.time() * 1e6, self.pid)
-            self.fd = os.open(os.path.join(self.folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            fd = os.open(os.path.join(self.folder, name), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+            self.fd = out_of_the_way(fd)
             self.write({"k": "start", "pid": self.pid})
-        os.write(self.fd, (json.dumps(record) + "\n").encode("ascii"))
+        try:
+            os.write(self.fd, (json.dumps(record) + "\n").encode("ascii"))
+        except OSError:  # closed by the program, or no space: never the program's problem
+            self.lost += 1
 
 
 class Threads(object):

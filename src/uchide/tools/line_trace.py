@@ -112,7 +112,7 @@ class LineTracer(object):
             func=getattr(code, "co_qualname", code.co_name), event=kind, hit=hit, thread=self.threads.number()
         )
         if kind != "line":
-            record["value"] = _tracing.show(value)
+            record["value"] = _tracing.show_raised(*value) if kind == "exception" else _tracing.show(value)
         if self.config["vars"]:
             now = _tracing.snapshot(frame) if now is None else now
             if state.before is None:
@@ -155,7 +155,7 @@ class SettraceBackend(object):
             self.tracer.event(frame, "return", arg)
             self.tracer.leave(frame)
         elif event == "exception" and not issubclass(arg[0], (StopIteration, GeneratorExit)):
-            self.tracer.event(frame, "exception", arg[1])
+            self.tracer.event(frame, "exception", arg[:2])
         return self.on_event
 
     def finish(self):
@@ -204,7 +204,7 @@ class MonitoringBackend(object):
 
     def on_raise(self, code, offset, error):
         if self.tracer.ranges(code.co_filename) is not None and not isinstance(error, (StopIteration, GeneratorExit)):
-            self.tracer.event(sys._getframe(1), "exception", error)
+            self.tracer.event(sys._getframe(1), "exception", (type(error), error))
 
     def on_unwind(self, code, offset, error):
         if self.tracer.ranges(code.co_filename) is not None:
