@@ -43,6 +43,10 @@ class PlanError(UchideError):
     """A plan that cannot be made, or does not fit the code that is asked to run it."""
 
 
+class StageError(UchideError):
+    """A stage that cannot be finished as its rows came out."""
+
+
 class SandboxError(UchideError):
     """The sandbox itself failed (not the command in it): infrastructure, worth another try."""
 

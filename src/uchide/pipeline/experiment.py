@@ -6,10 +6,11 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from uchide.errors import ConfigError
 from uchide.pipeline.yamlfile import Document, KeyPath, load
+from uchide.selection.config import MatrixSettings, SelectionConfig
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 Reusable = Literal["prepare", "bench"]
@@ -61,20 +62,6 @@ class Shards(Section):
     """Instances per job."""
 
 
-class SandboxLimits(Section):
-    """Limits of every sandbox of the experiment, in MiB."""
-
-    memory_mb: int = Field(default=3072, ge=64)
-    processes: int = Field(default=200, ge=8)
-    disk_mb: int = Field(default=1536, ge=16)
-    file_mb: int = Field(default=512, ge=1)
-
-
-class Sandbox(Section):
-    kind: Literal["bwrap"] = "bwrap"
-    limits: SandboxLimits = SandboxLimits()
-
-
 class Arm(Section):
     """One configuration beside others: what differs from the experiment's agent and model."""
 
@@ -82,30 +69,12 @@ class Arm(Section):
     model: Named | None = None
 
 
-class Weights(Section):
-    """Weights of the published score; they need not sum to 1."""
+class Selection(SelectionConfig):
+    """How picks are made (see `uchide.selection.config`), and from which matrix."""
 
-    bug: float = Field(default=0.3, ge=0)
-    regression: float = Field(default=0.7, ge=0)
-
-
-class Admission(Section):
-    """How suites are admitted to the cross-check matrix."""
-
-    repeats: int = Field(default=3, ge=1, le=10)
-    """Runs of every test on the base tree and on the suite's own patch; a test that wavers is dropped."""
-    test_timeout_s: float = Field(default=60.0, gt=0)
-    suite_timeout_s: float = Field(default=600.0, gt=0)
-
-
-class Selection(Section):
-    selectors: tuple[Selector, ...] = Field(default=("cross_agent", "first", "shortest", "self_tests"), min_length=1)
-    weights: Weights = Weights()
-    tie_margin: float = Field(default=1e-3, ge=0)
-    """Patches this close to the best score tie."""
-    no_suite: Literal["abstain", "first"] = "abstain"
-    """What `cross_agent` does when no suite was admitted: nothing, or the first non-empty patch."""
-    admission: Admission = Admission()
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+    selectors: tuple[Selector, ...] = Field(default=get_args(Selector), min_length=1)
+    matrix: MatrixSettings = MatrixSettings()
 
 
 class Policy(Section):
@@ -135,19 +104,13 @@ class Experiment(Section):
     arms: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,29}$")], Arm] = Field(
         default={"main": Arm()}, min_length=1
     )
-    sandbox: Sandbox = Sandbox()
-    grader: Named = Choice(name="native")
+    sandbox: Literal["bwrap"] = "bwrap"
+    """Where commands run. Limits of an agent's sandbox are options of the agent."""
+    grader: Literal["native"] = "native"
     selection: Selection = Selection()
     policy: Policy = Policy()
     reuse: dict[Reusable, str] = Field(default_factory=dict)
     """Stage -> path of a finished artifact, or the name of an experiment that has one."""
-
-    @model_validator(mode="after")
-    def _selectors_differ(self) -> "Experiment":
-        if len(set(self.selection.selectors)) < len(self.selection.selectors):
-            message = "selection.selectors names a selector twice"
-            raise ValueError(message)
-        return self
 
     def runs_of_arm(self) -> list[tuple[str, int]]:
         """(label, seed) of every run: `r01_s1001`, `r02_s1002`, ..."""

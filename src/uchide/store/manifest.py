@@ -32,6 +32,8 @@ class Identity(Record):
     """E.g. `generate.main.r01_s1001.s000`; empty for a stage's own artifact, which lists its parts."""
     key: str
     calm: str
+    stem: str = ""
+    """`calm` without the instance set."""
     dataset: str = ""
     """Digest of the dataset's files."""
     instances: str = ""

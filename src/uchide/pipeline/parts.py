@@ -1,0 +1,65 @@
+"""The table of parts: what each stage is made of, which module does the work, and how its results are addressed.
+
+To add a part: a module in `pipeline/stages` with `MODELS`, `VOLATILE_FILES` and `run(work)`, a command in its stage's
+program, a rule in `workflow/rules`, a line here, and the job in `plan.py`.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+SCHEMA = 1
+"""Version of what artifacts contain. Raising it makes every stage run again."""
+
+STAGES: tuple[str, ...] = ("prepare", "test", "bench", "tts", "report")
+"""In the order they run."""
+
+
+@dataclass(frozen=True)
+class PartKind:
+    """One kind of job."""
+
+    stage: str
+    kind: str
+    module: str
+    address: Literal["calm", "key"]
+    """`calm`: blind to code, drift is only printed. `key`: other code is another artifact."""
+    data: tuple[str, ...] = ()
+    """Globs under `src/uchide`: prompts, templates, and programs that run inside a sandbox. They count as its code."""
+
+    @property
+    def label(self) -> str:
+        return f"{self.stage}-{self.kind}" if self.kind else self.stage
+
+    @property
+    def entry(self) -> str:
+        return f"uchide.pipeline.stages.{self.module}"
+
+    @property
+    def program(self) -> str:
+        return f"{self.stage}.py"
+
+
+_RUNNER = ("tools/run_tests.py", "testing/plugins/*.py", "sandboxes/guest.py")
+_PROMPTS = tuple(f"agents/**/*.{ending}" for ending in ("md", "yaml", "j2", "txt", "json"))
+_PAGE = tuple(f"report/**/*.{ending}" for ending in ("html", "j2", "css", "js", "svg", "md"))
+
+_PARTS = (
+    PartKind("prepare", "public", "prepare_public", "calm"),
+    PartKind("prepare", "hidden", "prepare_hidden", "calm", _RUNNER),
+    PartKind("prepare", "", "collect", "calm"),
+    PartKind("test", "", "preflight", "key", _RUNNER),
+    PartKind("bench", "generate", "bench_generate", "calm", (*_PROMPTS, "tools/**/*.py", "sandboxes/guest.py")),
+    PartKind("bench", "grade", "bench_grade", "calm", _RUNNER),
+    PartKind("bench", "", "collect", "calm"),
+    PartKind("tts", "matrix", "tts_matrix", "key", _RUNNER),
+    PartKind("tts", "pick", "tts_pick", "key"),
+    PartKind("tts", "grade", "tts_grade", "key"),
+    PartKind("tts", "", "collect", "key"),
+    PartKind("report", "", "report", "key", _PAGE),
+)
+
+PARTS: dict[str, PartKind] = {part.label: part for part in _PARTS}
+
+
+def parts_of(stage: str) -> list[PartKind]:
+    return [part for part in _PARTS if part.stage == stage]

@@ -1,0 +1,83 @@
+"""bench.generate: one rollout per instance of a shard. Reads what agents may see, nothing else."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from uchide.errors import UchideError
+from uchide.pipeline.stages.instances import excluded, place, public_instances
+from uchide.pipeline.stages.rows import each, run_async
+from uchide.pipeline.worker import Work
+from uchide.protocols import Task
+from uchide.records import Candidate, PublicInstance, Record, Suite, Usage, digest
+
+MODELS: Mapping[str, type[Record]] = {"rows": Candidate}
+VOLATILE_FILES: tuple[str, ...] = ("trajectories/*",)
+
+
+def run(work: Work) -> None:
+    run_async(_run(work))
+
+
+async def _run(work: Work) -> None:
+    from uchide import agents, llm, sandboxes
+
+    config = work.spec.config
+    public = work.one("public")
+    instances, out = public_instances(public), excluded(public, work.one("test"))
+    agent, model = agents.create(config["agent"]), llm.create(config["model"])
+    provider = sandboxes.provider(config["sandbox"])
+
+    def task(instance: PublicInstance, tree: Path, environment: Path, python_home: Path) -> Task:
+        name = f"{config['arm']}.{config['run']}.{instance.instance_id}"
+        trajectory = work.part.file(trajectory_path(name))
+        trajectory.unlink(missing_ok=True)
+        return Task(config["arm"], config["run"], config["seed"], instance, tree, environment, python_home, trajectory)
+
+    async def make(instance_id: str, attempt: int) -> Record:
+        where = await place(work, public, instances[instance_id])
+        order = task(where.instance, where.tree, where.environment, where.python_home)
+        candidate = await agent.rollout(order, model, provider)
+        return candidate.model_copy(update={"attempts": attempt})
+
+    def failed(instance_id: str, error: UchideError, attempt: int) -> Record:
+        return infra_candidate(work, instance_id, error, attempt)
+
+    def is_infra(row: Record) -> bool:
+        return isinstance(row, Candidate) and row.exit_status == "infra"
+
+    todo = [item for item in work.spec.ids if item in instances and item not in out]
+    await each(work, todo, make, failed=failed, is_infra=is_infra)
+    work.finish()
+
+
+def trajectory_path(candidate_id: str) -> str:
+    return f"trajectories/{candidate_id}.jsonl.zst"
+
+
+def infra_candidate(work: Work, instance_id: str, error: UchideError, attempt: int) -> Candidate:
+    """The row of a rollout that infrastructure failed: no statement about the agent."""
+    config = work.spec.config
+    name = f"{config['arm']}.{config['run']}.{instance_id}"
+    path = work.part.file(trajectory_path(name))
+    if not path.exists():
+        path.write_bytes(b"")
+    suite = Suite(instance_id=instance_id)
+    return Candidate(
+        candidate_id=name,
+        arm=config["arm"],
+        run=config["run"],
+        seed=config["seed"],
+        instance_id=instance_id,
+        exit_status="infra",
+        error=f"{type(error).__name__}: {error.message}"[:2000],
+        patch="",
+        patch_sha256=digest(""),
+        suite=suite,
+        suite_sha256=suite.sha256,
+        warnings=(),
+        turns=0,
+        usage=Usage(),
+        trajectory=trajectory_path(name),
+        trajectory_sha256=digest(path.read_bytes()),
+        attempts=attempt,
+    )
