@@ -98,9 +98,7 @@ def choose_ids(root: str, units: Sequence[Unit], issue: Issue, seed: int) -> Tup
     """(targets looked at, chosen ids). A fifth of the ids of the related files, at least ten; related names are likelier."""
     rng = random.Random("tests %d" % seed)
     targets = test_targets(root, units, issue)[: 2 if runner_kind() == "django" else MAX_FILES]
-    ids = []  # type: List[str]
-    for target in targets:
-        ids += [name for name in collect(root, [target]) if name not in ids]
+    ids = collect(root, targets) if targets else []
     count = min(len(ids), MOST, max(LEAST, int(math.ceil(SHARE * len(ids)))))
     weighted = []
     for name in ids:

@@ -24,7 +24,7 @@ class Forks:
         self.root = os.path.realpath(root)
         self.script = script
         self.load_order = list(load_order)
-        self.modules = [m for m in modules if m.isascii()] if hasattr(str, "isascii") else list(modules)
+        self.modules = list(modules)
         self.cpu_s = cpu_s
         self.servers = {}  # type: Dict[str, Optional[subprocess.Popen]]
 
@@ -40,7 +40,7 @@ class Forks:
 
     def run(self, sources: Dict[str, bytes]) -> Optional[Outcome]:
         """Run with these files (paths relative to the root) replaced; None if the run never loads them."""
-        first = min(sources, key=self.load_order.index)
+        first = min((path for path in sources if path in self.load_order), key=self.load_order.index)
         if first not in self.servers:
             self.servers[first] = self._start(first)
         server = self.servers[first]
@@ -59,10 +59,14 @@ class Forks:
 
     def _start(self, path: str) -> Optional[subprocess.Popen]:
         argv = [sys.executable, os.path.join(HERE, "server.py"), self.script, os.path.join(self.root, path)]
-        argv += ["%.2f" % self.cpu_s, "1024", ",".join(self.modules)]
+        argv += ["%.2f" % self.cpu_s, "1024"]
         server = subprocess.Popen(
             argv, cwd=self.root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True
         )
+        later = self.load_order[self.load_order.index(path) + 1 :]
+        setup = {"modules": self.modules, "files": [os.path.join(self.root, name) for name in later]}
+        server.stdin.write(json.dumps(setup) + "\n")
+        server.stdin.flush()
         line = server.stdout.readline()
         if not line or not json.loads(line)["ready"]:
             server.stdin.close()

@@ -1,7 +1,7 @@
 """Operators on values: names, attributes, calls and their arguments, defaults, normalisation, wrapping."""
 
 import ast
-from typing import Iterator, List, Tuple
+from typing import Dict, Iterator, List, Tuple
 
 from .site import Site, atom
 from .source import FUNCTIONS, Edit, stored_names
@@ -41,15 +41,25 @@ def _attributes(site: Site, node: ast.Attribute) -> Iterator[Edit]:
             for other in group:
                 if other != node.attr:
                     yield site.swap("names", "other-method", 0.5, node, "%s.%s" % (base, other))
-    seen = set()
-    for peer in ast.walk(site.klass if site.klass is not None else site.source.tree):
-        if isinstance(peer, ast.Attribute) and peer.attr != node.attr and peer.attr not in seen:
+    where = site.klass if site.klass is not None else site.source.tree
+    known = site.once(("attributes", id(where)), lambda: _known_attributes(site, where))
+    for attribute in known.get((called, base), [])[:12]:
+        if attribute != node.attr:
+            weight = 0.6 if attribute in site.issue.identifiers else 0.3
+            yield site.swap("names", "other-attribute", weight, node, "%s.%s" % (base, attribute))
+
+
+def _known_attributes(site: Site, where: ast.AST) -> Dict[Tuple[bool, str], List[str]]:
+    """Attributes seen on each object, apart for those called and those read."""
+    found = {}  # type: Dict[Tuple[bool, str], List[str]]
+    for peer in ast.walk(where):
+        if isinstance(peer, ast.Attribute):
             parent = site.source.parents.get(peer)
-            peer_called = isinstance(parent, ast.Call) and parent.func is peer
-            if peer_called == called and ast.dump(peer.value) == ast.dump(node.value):
-                seen.add(peer.attr)
-                weight = 0.6 if peer.attr in site.issue.identifiers else 0.3
-                yield site.swap("names", "other-attribute", weight, node, "%s.%s" % (base, peer.attr))
+            called = isinstance(parent, ast.Call) and parent.func is peer
+            names = found.setdefault((called, site.text(peer.value)), [])
+            if peer.attr not in names:
+                names.append(peer.attr)
+    return found
 
 
 def arguments(site: Site) -> Iterator[Edit]:
@@ -200,17 +210,21 @@ def wrapping(site: Site) -> Iterator[Edit]:
 
 def _known_wrappers(site: Site, node: ast.expr, text: str) -> Iterator[Edit]:
     """One-argument functions that the file calls elsewhere on such a value."""
-    seen = set()
-    where = site.klass or site.source.tree
-    for peer in ast.walk(where):
+    for name in site.once(("calls", site.source.path), lambda: _calls(site)).get(text, []):
+        if site.bound([name.split(".")[0]]):
+            yield site.swap("wrapping", "known", 0.4, node, "%s(%s)" % (name, text))
+
+
+def _calls(site: Site) -> Dict[str, List[str]]:
+    """Names of the functions called with one argument, by the text of the argument."""
+    found = {}  # type: Dict[str, List[str]]
+    for peer in ast.walk(site.source.tree):
         if isinstance(peer, ast.Call) and len(peer.args) == 1 and not peer.keywords:
-            name = site.text(peer.func)
-            if name in seen or name in WRAPPERS or len(name) > 30 or "\n" in name or "(" in name:
-                continue
-            seen.add(name)
-            root = name.split(".")[0]
-            if site.bound([root]) and site.text(peer.args[0]) == text:
-                yield site.swap("wrapping", "known", 0.4, node, "%s(%s)" % (name, text))
+            name, text = site.text(peer.func), site.text(peer.args[0])
+            if name not in WRAPPERS and len(name) <= 30 and "\n" not in name and "(" not in name:
+                if name not in found.setdefault(text, []):
+                    found[text].append(name)
+    return found
 
 
 def class_level(site: Site) -> Iterator[Edit]:

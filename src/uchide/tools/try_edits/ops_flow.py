@@ -149,7 +149,7 @@ def guards(site: Site) -> Iterator[Edit]:
     chained = site.source.data[site.source.start(site.node) :][:4] == b"elif"
     if chained:
         return
-    for condition, weight in list(conditions(site))[:24]:
+    for condition, weight in conditions(site)[:24]:
         if not (names_of(condition) & (site.used | {"self"})):
             weight *= 0.5
         if not isinstance(site.node, (ast.Return, ast.Raise)):

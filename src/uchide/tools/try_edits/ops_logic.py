@@ -246,8 +246,12 @@ def _bool_op(site: Site, node: ast.BoolOp) -> Iterator[Edit]:
                 yield site.swap("booleans", "regroup", 0.8, node, "(" + " or ".join(parts[:index] + [new]) + ")")
 
 
-def conditions(site: Site) -> Iterator["tuple"]:
+def conditions(site: Site) -> List["tuple"]:
     """Plain conditions that can be asked here, with weights: about the names in use, and those asked nearby."""
+    return site.once(("conditions", id(site.node)), lambda: list(_conditions(site)))
+
+
+def _conditions(site: Site) -> Iterator["tuple"]:
     subscripts = _looked_up(site)
     for container, key in subscripts:
         yield "%s in %s" % (key, container), 0.7

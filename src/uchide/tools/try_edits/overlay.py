@@ -10,8 +10,11 @@ import os
 import sys
 
 
-def install(sources, before_load=None):
-    """Answer imports of the paths in `sources` with its text. `before_load(path)` runs first for every source file."""
+def install(sources, before_load=None, compiler=None, codes=None):
+    """Answer imports of the paths in `sources` with its text. `before_load(path)` runs first for every source file.
+
+    `compiler(text, path)` may give a code object; None means an ordinary compile. `codes` holds code of unchanged files.
+    """
     loader = importlib.machinery.SourceFileLoader
     original = loader.get_code
 
@@ -21,8 +24,9 @@ def install(sources, before_load=None):
             before_load(path)
         text = sources.get(path)
         if text is None:
-            return original(self, fullname)
-        return compile(text, self.path, "exec", dont_inherit=True)
+            return codes[path] if codes and path in codes else original(self, fullname)
+        code = compiler(text, path) if compiler is not None else None
+        return code if code is not None else compile(text, self.path, "exec", dont_inherit=True)
 
     loader.get_code = get_code
 

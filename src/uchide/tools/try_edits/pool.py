@@ -1,7 +1,8 @@
 """Makes the ordered pool of candidate edits: operators on units, like sites together, penalties, seeded order."""
 
 import random
-from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Tuple
+import re
+from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from . import ops_expr, ops_flow, ops_logic, ops_text
 from .issue import Issue
@@ -18,6 +19,8 @@ OPERATORS = (
 )  # type: Tuple[Operator, ...]
 UNITS = 90
 NOISE = 0.45
+SHARPNESS = 1.5
+TOKEN = re.compile(r"[A-Za-z_]\w*|\d+")
 MAX_LIKE = 8
 
 
@@ -40,6 +43,7 @@ def build(
     repo = Repo(sources, trace)
     raw = {}  # type: Dict[Tuple[str, Tuple[Change, ...]], Mutant]
     groups = {}  # type: Dict[Tuple[Any, ...], List[Mutant]]
+    wanted = wanted_tokens(issue)
     for number, unit in enumerate(units[:UNITS]):
         site = Site(unit, issue, repo)
         for operator in OPERATORS:
@@ -47,7 +51,7 @@ def build(
                 changes = trim(unit.source.data, edit.changes)
                 if not changes:
                     continue
-                score = edit.weight * unit.score**1.5
+                score = edit.weight * unit.score**SHARPNESS * hint(changes, wanted)
                 mutant = Mutant(unit.source.path, unit.line, edit.family, edit.name, score, changes, number)
                 key = (mutant.path, changes)
                 if key not in raw or raw[key].score < score:
@@ -59,6 +63,21 @@ def build(
             raw[key] = mutant
     noisy = [m._replace(score=m.score * 2.718281828 ** rng.gauss(0.0, NOISE)) for m in raw.values()]
     return penalise(noisy)
+
+
+def wanted_tokens(issue: Issue) -> Set[str]:
+    """Words and numbers that only the expected output holds."""
+    return set(TOKEN.findall(issue.expected)) - set(TOKEN.findall(issue.observed))
+
+
+def hint(changes: Sequence[Change], wanted: Set[str]) -> float:
+    """More than 1 if the new text speaks of what the output lacks."""
+    tokens = {token for _, _, new in changes for token in TOKEN.findall(new.decode("utf-8"))}
+    if tokens & wanted:
+        return 1.7
+    if wanted & {"True", "False"} and tokens & {"bool", "not", "is", "isinstance", "any", "all"}:
+        return 1.4
+    return 1.0
 
 
 def trim(data: bytes, changes: Sequence[Change]) -> Tuple[Change, ...]:

@@ -12,7 +12,7 @@ import sys
 import tempfile
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
-from . import localise, pool
+from . import localise, peers, pool
 from .check import run_tests
 from .forks import Forks, Outcome, clean, same_output
 from .issue import Issue, build
@@ -21,6 +21,7 @@ from .source import Change, Source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CPU_FLOOR_S = 0.5
+PEER_BONUS = 1.5
 
 
 class Limits(NamedTuple):
@@ -116,7 +117,7 @@ class Search:
         """Fill `plausible` with candidates that print the expected output."""
         mutants = pool.build(self.units, self.issue, self.sources, self.trace, self.rng)
         self.pool_size = len(mutants)
-        order = [path for path in self.trace["lines"] if path in self.sources]
+        order = list(self.trace["lines"])
         first = int(self.limits.mutants * (1.0 - self.limits.pair_share))
         with Forks(self.root, self.script, order, self.trace["modules"], self.cpu_limit) as forks:
             self.forks = forks
@@ -129,6 +130,22 @@ class Search:
                 for plan in self._pairs(mutants):
                     if not self._try(plan):
                         break
+            self._carry_over()
+
+    def _carry_over(self) -> None:
+        """Every single edit that works, done at its peers as well."""
+        for plan in list(self.plausible):
+            mutant = plan.parts[0]
+            near = peers.neighbours(self.root, mutant.path, self.sources)
+            unit = self.units[mutant.unit]
+            more = peers.carry_over(mutant, unit, near, self.issue, self.trace) if len(plan.parts) == 1 else []
+            if more:
+                self.sources.update({m.path: near[m.path] for m in more})
+                data = self.data(Plan((mutant, *more)))
+                outcome = self.forks.run(data) if data else None
+                if outcome is not None and outcome.rc == 0 and same_output(outcome.out, self.expected):
+                    boosted = [part._replace(score=mutant.score * PEER_BONUS * (1 + len(more))) for part in (mutant, *more)]
+                    self.plausible.append(Plan(tuple(boosted)))
 
     def _try(self, plan: Plan) -> bool:
         """Run one candidate; False when the search is over."""
@@ -170,7 +187,7 @@ class Search:
     def check(self, ids: Sequence[str]) -> List[Dict[str, Any]]:
         """Candidates that print the expected output, with what they pass of the given tests; survivors first."""
         rows = []  # type: List[Dict[str, Any]]
-        survivors = 0
+        survivors = checked = 0
         shapes = set()  # type: Set[str]
         for plan in sorted(self.plausible, key=lambda p: -p.score * self.rng.uniform(0.7, 1.3)):
             data = self.data(plan)
@@ -180,9 +197,10 @@ class Search:
             shapes.add(shape)
             row = {"label": plan.label, "score": round(plan.score, 4), "edits": line_edits(self.sources, data)}
             row.update({"checked": False, "failed": [], "plan": plan})
-            if len([r for r in rows if r["checked"]]) < self.limits.checks and survivors < self.limits.survivors:
+            if checked < self.limits.checks and survivors < self.limits.survivors:
                 failed = run_tests(self.root, ids, data).failed if ids else []
                 row.update({"checked": True, "failed": failed[:10]})
+                checked += 1
                 survivors += not failed
             rows.append(row)
         return rows

@@ -1,7 +1,8 @@
 """Fork server: runs a script up to the point where a given file is about to be loaded, then forks there per mutant.
 
-Started as a program: `server.py SCRIPT FILE CPU_S MEM_MB [MODULE,...]`. One JSON request a line on stdin:
-{"sources": {absolute path: text}}; one JSON answer a line on stdout: {"rc", "out", "err"}; rc < 0 is the signal.
+Started as a program: `server.py SCRIPT FILE CPU_S MEM_MB`. First line on stdin: {"modules": [imported beforehand],
+"files": [absolute paths of source files compiled beforehand]}. Then one JSON request a line: {"sources": {absolute path:
+text}}; one JSON answer a line on stdout: {"rc", "out", "err"}; rc < 0 is the signal.
 The first answer is {"ready": true}; a script that never loads the file ends the server with {"ready": false}.
 """
 
@@ -17,10 +18,15 @@ import traceback
 
 OUTPUT_LIMIT = 1 << 20
 WALL_S = 20
+RUN_CHUNKS = """
+for _try_edits_code in __import__("sys")._try_edits_codes:
+    exec(_try_edits_code)
+del _try_edits_code
+"""
 
 
 def main(argv):
-    script, target, cpu_s, mem_mb, modules = argv
+    script, target, cpu_s, mem_mb = argv
     here = os.path.dirname(os.path.abspath(__file__))
     sys.path[:] = [p for p in sys.path if os.path.abspath(p or ".") != here]
     requests = os.fdopen(os.dup(0), encoding="utf-8")
@@ -28,17 +34,28 @@ def main(argv):
     null = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(null, number)
-    overlay = _load_overlay(here)
-    sources = {}
-    state = {"serving": True}
+    overlay, chunks = _load(here, "overlay"), _load(here, "chunks")
+    setup = json.loads(requests.readline())
+    sources, codes = {}, {}
+    state = {"serving": True, "chunks": None}
 
     def before_load(path):
         if path == target and state["serving"]:
             state["serving"] = False
+            with open(path, "rb") as file:
+                state["chunks"] = chunks.Chunks(file.read(), path)
+            _precompile(setup["files"], codes)
             sources.update(_serve(requests, answers, float(cpu_s), int(mem_mb)))
 
-    overlay.install(sources, before_load)
-    _preload(modules)
+    def compiler(text, path):
+        codes = state["chunks"].changed(text.encode("utf-8")) if path == target else None
+        if codes is None:
+            return None
+        sys._try_edits_codes = codes
+        return compile(RUN_CHUNKS, path, "exec")
+
+    overlay.install(sources, before_load, compiler, codes)
+    _preload(setup["modules"], state)
     rc = _run(script)
     if state["serving"]:
         answers.write(json.dumps({"ready": False}) + "\n")
@@ -46,18 +63,30 @@ def main(argv):
     os._exit(rc)
 
 
-def _load_overlay(here):
-    spec = importlib.util.spec_from_file_location("_try_edits_overlay", os.path.join(here, "overlay.py"))
+def _load(here, name):
+    spec = importlib.util.spec_from_file_location("_try_edits_" + name, os.path.join(here, name + ".py"))
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def _preload(modules):
-    for name in modules.split(","):
+def _preload(modules, state):
+    """Import what the script will import from elsewhere; a mutant, forked meanwhile, imports only what it needs."""
+    for name in modules:
+        if not state["serving"]:
+            return
         try:
             importlib.import_module(name)
         except (ImportError, ValueError):
+            continue
+
+
+def _precompile(files, codes):
+    for path in files:
+        try:
+            with open(path, "rb") as file:
+                codes[path] = compile(file.read(), path, "exec", dont_inherit=True)
+        except (OSError, SyntaxError, ValueError):
             continue
 
 

@@ -18,6 +18,7 @@ class Repo:
         self.sources = sources
         self.kinds = trace["values"]  # type: Dict[str, Dict[str, List[str]]]
         self.signatures = {}  # type: Dict[str, List[ast.arguments]]
+        self.memo = {}  # type: Dict[Any, Any]
         for source in sources.values():
             for node in statements(source.tree):
                 if isinstance(node, FUNCTIONS):
@@ -59,21 +60,31 @@ class Site:
     def text(self, node: ast.AST) -> str:
         return self.source.text(node)
 
+    def once(self, key: Any, make: Any) -> Any:
+        """What `make()` gives, computed once per search."""
+        if key not in self.repo.memo:
+            self.repo.memo[key] = make()
+        return self.repo.memo[key]
+
     def scope(self) -> List[str]:
-        """Variables of the function, those the statement uses first."""
+        """Variables of the function that may be bound here, those the statement uses first."""
+        return self.once(("scope", id(self.unit.node), id(self.unit.part)), self._scope)
+
+    def _scope(self) -> List[str]:
         if self.function is None:
             return []
-        names = [n for n in stored_names(self.function) if n not in ("self", "cls")]
-        seen = {
-            n.id
-            for s in statements(self.function)
-            if s.lineno < self.node.lineno
-            for n in ast.walk(s)
-            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-        }
+        first = self.once(("stores", id(self.function)), self._first_stores)
         args = {a.arg for a in ast.walk(self.function.args) if isinstance(a, ast.arg)}
-        names = [n for n in names if n in args or n in seen or n in self.used]
+        names = [n for n, line in first.items() if n in args or n in self.used or line < self.node.lineno]
         return sorted(names, key=lambda n: n not in self.used)
+
+    def _first_stores(self) -> Dict[str, int]:
+        """First line that binds each variable of the function."""
+        found = {n: self.function.end_lineno for n in stored_names(self.function) if n not in ("self", "cls")}
+        for node in ast.walk(self.function):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) and node.id in found:
+                found[node.id] = min(found[node.id], node.lineno)
+        return found
 
     def arguments(self) -> List[str]:
         if self.function is None:
@@ -89,11 +100,15 @@ class Site:
 
     def peers(self) -> List[ast.stmt]:
         """Statements near this one: its function's first, then those of its class's other methods."""
+        near = self.once(("peers", id(self.function), id(self.klass)), self._peers)
+        return [node for node in near if node is not self.node]
+
+    def _peers(self) -> List[ast.stmt]:
         near = list(statements(self.function)) if self.function is not None else []
         if self.klass is not None:
             known = {id(node) for node in near}
             near += [node for node in statements(self.klass) if id(node) not in known]
-        return [node for node in near if node is not self.node]
+        return near
 
     def swap(self, family: str, name: str, weight: float, node: ast.AST, text: str) -> Edit:
         return Edit(family, name, weight, (self.source.replace(node, text),))
@@ -129,8 +144,10 @@ class Site:
 
     def bound(self, text_names: Sequence[str]) -> bool:
         """True if all names can be read here."""
-        known = set(self.scope()) | BUILTIN_NAMES | {"self", "cls"} | self._module_names()
-        return all(name in known for name in text_names)
+        key = ("known", id(self.unit.node), id(self.unit.part))
+        known = self.once(key, lambda: set(self.scope()) | BUILTIN_NAMES | {"self", "cls"})
+        module = self.once(("module", self.source.path), self._module_names)
+        return all(name in known or name in module for name in text_names)
 
     def _module_names(self) -> set:
         found = set()

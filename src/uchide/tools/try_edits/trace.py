@@ -11,6 +11,7 @@ import sys
 
 MAX_EVENTS = 1500000
 MAX_NOTES = 4000
+CONTAINERS = (str, bytes, int, float, list, tuple, dict, set)  # exact types: foreign code must not run
 SMALL = (str, bytes, int, float, bool, type(None))
 
 
@@ -73,7 +74,7 @@ class Tracer:
                 kind = type(value).__name__
                 if value is None or value is True or value is False:
                     kind = str(value)
-                elif isinstance(value, (str, bytes, int, float, list, tuple, dict, set)) and not value:
+                elif type(value) in CONTAINERS and not value:
                     kind = "empty " + kind
                 known = kinds.setdefault("%d %s" % (first, variable), [])
                 if kind not in known and len(known) < 6:
@@ -94,7 +95,7 @@ class Tracer:
         if frame.f_code.co_name == "<module>":
             self.importing -= 1
         elif not self.importing and type(arg) in SMALL and len(self.returned) < MAX_NOTES:
-            text = arg if isinstance(arg, str) else repr(arg)
+            text = arg if type(arg) is str else repr(arg)
             if len(text) < 400:
                 self.returned.append([name, frame.f_code.co_firstlineno, text])
 
@@ -125,9 +126,9 @@ def main(argv):
         path = getattr(value, "__file__", None)
         inside = path is not None and os.path.realpath(path).startswith(tracer.root)
         if name not in known and not inside and not name.startswith("_") and name != "__main__":
-            outside.append(name)
+            outside.append((path is not None and "site-packages" in path, name))
     report = {"lines": tracer.lines, "functions": tracer.functions, "raised": tracer.raised, "failure": failure}
-    report.update({"returned": tracer.returned, "values": tracer.kinds, "events": tracer.events, "modules": outside})
+    report.update({"returned": tracer.returned, "values": tracer.kinds, "events": tracer.events, "modules": [name for _, name in sorted(outside, key=lambda item: item[0])]})
     with open(out, "w", encoding="utf-8") as file:
         json.dump(report, file, sort_keys=False)
     sys.stdout.flush()
