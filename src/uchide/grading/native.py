@@ -92,8 +92,9 @@ class NativeGrader:
             run = await self._run(sandbox, request)
             spent = Spent(await sandbox.cpu_seconds(), time.monotonic() - began)
         if not run.complete and not run.timed_out:
-            await self._check_harness(request)
             run = replace(run, results={})
+        if not run.timed_out and not reached(request.hidden, run):
+            await self._check_harness(request)
         verdict = judge(request.hidden, run)
         message = "\n".join(part for part in (verdict.message, _refusals(refused)) if part)
         return self._verdict(
@@ -131,13 +132,20 @@ class NativeGrader:
         return run
 
     async def _check_harness(self, request: GradeRequest) -> None:
-        """No results: was it the patch, or us? Raises GraderError when the unpatched tree gives no results either."""
+        """No test ran: was it the patch, or us? Raises GraderError when none runs on the unpatched tree either.
+
+        A tree on which only FAIL_TO_PASS tests could run may rightly refuse them all.
+        """
         spec = instance_spec(request.instance, request.tree, request.environment, request.python_home)
         async with self._sandboxes.open(spec) as sandbox:
             await lay_files(sandbox, request.hidden.test_files)
             run = await self._run(sandbox, request)
-        if not run.complete and not run.timed_out:
-            raise GraderError(f"the tests of {request.hidden.instance_id} do not run without a patch: {run.console}")
+        excused = run.timed_out or (run.complete and not request.hidden.pass_to_pass)
+        if not excused and not (run.complete and reached(request.hidden, run)):
+            raise GraderError(
+                f"the tests of {request.hidden.instance_id} do not run on the unpatched tree either: "
+                + (_reasons(run, request.hidden.pass_to_pass[:1]) or run.console)
+            )
 
     def _verdict(
         self, request: GradeRequest, category: Category, *, failed: tuple[tuple[str, ...], tuple[str, ...]] = ((), ()),
@@ -173,19 +181,23 @@ def judge(hidden: HiddenInstance, run: TestRun) -> Judgement:
     statuses = run.statuses
     f2p = tuple(test for test in hidden.fail_to_pass if statuses.get(test) != "passed")
     p2p = tuple(test for test in hidden.pass_to_pass if statuses.get(test) != "passed")
-    expected = set(hidden.fail_to_pass + hidden.pass_to_pass)
-    ran = any(result.ran for test, result in run.results.items() if test in expected)
     late = any(statuses.get(test) == "timeout" for test in f2p + p2p)
     category: Category
-    if run.complete and expected and not f2p and not p2p:
+    if run.complete and statuses and not f2p and not p2p:
         category = "resolved"
     elif run.timed_out or late:
         category = "timeout"
-    elif not ran:
+    elif not reached(hidden, run):
         category = "no_results"
     else:
         category = "wrong_fix" if f2p else "regression"
     return Judgement(category, f2p, p2p, _reasons(run, f2p + p2p) or ("" if category == "resolved" else run.console))
+
+
+def reached(hidden: HiddenInstance, run: TestRun) -> bool:
+    """Whether the body of at least one expected test was reached."""
+    expected = {*hidden.fail_to_pass, *hidden.pass_to_pass}
+    return any(result.ran for test, result in run.results.items() if test in expected)
 
 
 def verdict_key(request: GradeRequest, grader: str, version: str) -> str:

@@ -10,7 +10,7 @@ from uchide.protocols import Command, ExecResult, Sandbox
 from uchide.records import Runner, TestStatus
 from uchide.testing.results import Parsed, TestResult, expand, parse
 
-RUN_TESTS = ("run_tests.py", "_test_hooks.py")
+RUN_TESTS = ("run_tests.py", "_test_run.py", "_test_hooks.py")
 """Tools that `run_ids` needs in the sandbox."""
 RESULTS_BYTES = 64_000_000
 

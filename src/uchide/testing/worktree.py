@@ -33,6 +33,8 @@ async def apply_patch(sandbox: Sandbox, patch: str, guard: Guard) -> tuple[str, 
     written = [change.path for change in kept if change.kind != "D" and change.mode != SUBMODULE]
     if deleted:
         await git_ok(sandbox, ("xargs", "-0", "rm", "-rf", "--"), zero(deleted))
+        folders = sorted({path.rpartition("/")[0] for path in deleted} - {""})
+        await _git(sandbox, ("xargs", "-0", "-r", "rmdir", "-p", "--ignore-fail-on-non-empty", "--"), zero(folders))
     if written:
         await git_ok(sandbox, (*GIT, "checkout-index", "-f", "-z", "--stdin"), zero(written))
     return tuple(sorted(refused))
