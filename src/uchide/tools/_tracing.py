@@ -160,21 +160,21 @@ class Threads(object):
         return self.numbers.setdefault(threading.get_ident(), len(self.numbers))
 
 
+UNITTEST_CASE = os.path.join("unittest", "case.py")
+
+
 def test_frame(frame):
     """The frame that runs a test body (pytest's call phase, unittest's test method) above this one, or None."""
+    inner = ""
     while frame is not None:
         name, path = frame.f_code.co_name, frame.f_code.co_filename
+        if name == "run" and path.endswith(UNITTEST_CASE):
+            old = sys.version_info < (3, 8)  # these call the method straight from run
+            body = not inner.startswith(("setUp", "tearDown", "doCleanups")) if old else inner == "_callTestMethod"
+            return frame if body else None
         if name == "pytest_runtest_call" and "_pytest" in path and path.endswith("runner.py"):
             return frame
-        if name == "_callTestMethod" and path.endswith(os.path.join("unittest", "case.py")):
-            return frame
-        if (
-            name == "testPartExecutor"
-            and sys.version_info < (3, 8)
-            and path.endswith(os.path.join("unittest", "case.py"))
-        ):
-            return frame
-        frame = frame.f_back
+        inner, frame = name, frame.f_back
     return None
 
 
@@ -184,7 +184,7 @@ def test_name(frame):
     if named:
         return named.rpartition(" (")[0]
     while frame is not None:
-        if frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith(os.path.join("unittest", "case.py")):
+        if frame.f_code.co_name == "run" and frame.f_code.co_filename.endswith(UNITTEST_CASE):
             inside = attributes(frame.f_locals.get("self")) or {}
             kind = type(frame.f_locals.get("self"))
             return "%s.%s.%s" % (kind.__module__, type_name(kind), inside.get("_testMethodName"))
@@ -281,7 +281,7 @@ def read_records(folder):
 
 def split_args(argv):
     """Own arguments and the command after `--`."""
-    if "--" not in argv or argv[-1] == "--":
+    if "--" not in argv:
         return argv, []
     cut = argv.index("--")
     return argv[:cut], argv[cut + 1 :]
