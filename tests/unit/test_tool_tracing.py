@@ -250,9 +250,9 @@ def test_real_sitecustomize_still_runs_and_the_path_is_clean(repo: Path) -> None
     (repo / "site").mkdir()
     (repo / "site" / "sitecustomize.py").write_text("import sys; sys.marked = True\n")
     main = script(repo, "print(sys.marked, [p for p in sys.path if 'trace.' in p or 'tools' in p])\n")
-    command = ["env", f"PYTHONPATH={repo / 'site'}", sys.executable, main]
-    done = subprocess.run([*command[:2], sys.executable, tool("line_trace"), "--file", "src/box.py", "--", *command[2:]],
-                          cwd=repo, capture_output=True, text=True, timeout=30)  # fmt: skip
+    env = {**os.environ, "PYTHONPATH": str(repo / "site")}
+    command = [sys.executable, tool("line_trace"), "--file", "src/box.py", "--", sys.executable, main]
+    done = subprocess.run(command, cwd=repo, env=env, capture_output=True, text=True, timeout=30)
     assert done.stdout.startswith("True []\n"), done.stdout + done.stderr
 
 
