@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -12,10 +13,9 @@ Line = tuple[str, str, str]
 """What, how many instances, and a remark."""
 
 
-def console_table(summary: Summary, page: Path) -> Table:
-    """The results as a rich table; no text in it is read as rich markup."""
-    table = Table(title=Text(one_line(summary.experiment)), title_justify="left", caption_justify="left", box=None)
-    table.caption = Text(f"report: {page}")
+def console_table(summary: Summary, page: Path) -> Group:
+    """The results as a rich table and the path of the page; no text in them is read as rich markup."""
+    table = Table(title=Text(one_line(summary.experiment)), title_justify="left", box=None)
     table.add_column("", no_wrap=True)
     table.add_column(f"resolved of {summary.n_instances}", justify="right")
     table.add_column("")
@@ -24,7 +24,7 @@ def console_table(summary: Summary, page: Path) -> Table:
             style = "bold" if what == f"selected by {summary.selector}" else ""
             table.add_row(Text(what, style=style), Text(count, style=style), Text(remark, style="dim"))
         table.add_section()
-    return table
+    return Group(table, Text(f"report: {page}", no_wrap=True, overflow="ignore"))
 
 
 def console_text(summary: Summary, page: Path) -> str:

@@ -11,6 +11,8 @@ from uchide.errors import ReportError
 from uchide.records import Candidate, Graded, Matrix, PickGraded, PublicInstance, Verdict
 from uchide.report.inputs import ArmInputs, ReportInputs
 
+RERUN_TTS = "rerun the tts stage: `uchide run EXPERIMENT --from tts`"
+
 Key = TypeVar("Key")
 Row = TypeVar("Row")
 
@@ -82,6 +84,8 @@ def link_arm(arm: ArmInputs, instances: tuple[PublicInstance, ...]) -> Arm:
         same_patch(row, candidates[key])
     matrices = once(((m.instance_id, m) for m in arm.matrices), f"matrices of arm {arm.name}")
     complete(matrices, set(ids) & set(matrices), f"matrices of arm {arm.name}")
+    for matrix in matrices.values():
+        check_matrix(matrix, candidates, f"matrix of {matrix.instance_id} in arm {arm.name}")
     return Arm(
         name=arm.name,
         agent=arm.agent,
@@ -93,6 +97,20 @@ def link_arm(arm: ArmInputs, instances: tuple[PublicInstance, ...]) -> Arm:
         matrices=matrices,
         picks=link_picks(arm, set(ids), candidates),
     )
+
+
+def check_matrix(matrix: Matrix, candidates: Mapping[tuple[str, str], Candidate], where: str) -> None:
+    for patch in matrix.patches:
+        for run in patch.runs:
+            candidate = candidates.get((run, matrix.instance_id))
+            if candidate is None or candidate.patch_sha256 != patch.patch_sha256:
+                raise ReportError(f"{where}: run {run} did not make {patch.patch_sha256[:12]}", hint=RERUN_TTS)
+    patches = {patch.patch_sha256 for patch in matrix.patches}
+    tests = {suite.suite_sha256: {test.id for test in suite.tests} for suite in matrix.suites}
+    for sha, row in matrix.outcomes.items():
+        known = sha in patches and all(outcomes.keys() <= tests.get(suite, set()) for suite, outcomes in row.items())
+        if not known:
+            raise ReportError(f"{where}: an outcome of {sha[:12]} has no such patch, suite or test", hint=RERUN_TTS)
 
 
 def link_picks(
@@ -114,13 +132,13 @@ def check_pick(row: PickGraded, candidates: Mapping[tuple[str, str], Candidate],
     pick, verdict = row.pick, row.verdict
     if pick.run is None:
         if verdict is not None:
-            raise ReportError(f"{where}: a verdict without a pick", hint="rerun the tts stage")
+            raise ReportError(f"{where}: a verdict without a pick", hint=RERUN_TTS)
         return
     candidate = candidates.get((pick.run, pick.instance_id))
     if candidate is None or candidate.patch_sha256 != pick.patch_sha256:
-        raise ReportError(f"{where}: run {pick.run} did not make the picked patch", hint="rerun the tts stage")
+        raise ReportError(f"{where}: run {pick.run} did not make the picked patch", hint=RERUN_TTS)
     if verdict is None or verdict.patch_sha256 != pick.patch_sha256:
-        raise ReportError(f"{where}: the verdict is not of the picked patch", hint="rerun the tts stage")
+        raise ReportError(f"{where}: the verdict is not of the picked patch", hint=RERUN_TTS)
 
 
 def same_patch(graded: Graded, candidate: Candidate) -> None:

@@ -1,5 +1,6 @@
 """Renders the page and the job summary. Every text passes `visible`, then HTML escaping; no template can forget it."""
 
+import re
 from importlib.resources import files
 from pathlib import Path
 
@@ -16,6 +17,9 @@ from uchide.report.visible import visible
 TRAJECTORY_CHARS = 3_800_000
 """Characters of trajectories on one page, shared by all candidates."""
 MOST_PER_CANDIDATE, LEAST_PER_CANDIDATE = 40_000, 1_500
+
+MARKDOWN = re.compile(r"[&<>|`*\[\]()!#~\\@]|(?<!\w)_|_(?!\w)|:(?!\s)|(?<=www)\.")
+"""Characters that GitHub's Markdown may read as markup: code, emphasis, links, mentions, references, emoji."""
 
 
 def write_page(view: PageView, out: Path) -> None:
@@ -88,5 +92,5 @@ def percent(value: float | None) -> str:
 def markdown_cell(value: object) -> Markup:
     """Text for a table cell of GitHub's Markdown: on one line and without any markup of its own."""
     text = " ".join(visible(str(value)).split())
-    escaped = "".join(f"&#{ord(c)};" if c in "&<>|`*_[]()!#~\\@:" else c for c in text)
+    escaped = MARKDOWN.sub(lambda match: f"&#{ord(match.group())};", text)
     return Markup(escaped)
