@@ -1,0 +1,1 @@
+"""Parts of the benchmark `agent_overhead.py`."""
