@@ -104,7 +104,10 @@ class BwrapSandbox:
             raise program.start_failure(self._told()) or self._dead("did not start") from error
         if answer["returncode"] != 0:
             said = output.decode("utf-8", "replace").strip()
-            raise SandboxError(f"cannot copy {source} into the sandbox: {said or answer['killed']}")
+            raise SandboxError(
+                f"cannot copy {source} into the sandbox: {said or answer['killed']}",
+                hint="if it does not fit, raise the sandbox's disk_mb: ten sixteenths of it are for the work tree",
+            )
 
     async def run(self, command: Command) -> ExecResult:
         """Run to the end; the whole process tree is killed when a limit is met. Raises SandboxError."""

@@ -148,6 +148,7 @@ class Guest:
         self.wake_in, wake_out = os.pipe()
         for fd in (self.wake_in, wake_out):
             os.set_blocking(fd, False)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # for process 1 that means: ignored
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(wake_out, warn_on_full_buffer=False)
 
@@ -404,6 +405,7 @@ def exit_code(status):
 
 def become(head, limits, in_fd, out_fd, fail_fd):
     """In the forked child: turn into the command, or report through `fail_fd` why that is impossible."""
+    name = head["cwd"]
     try:
         os.setsid()
         for source, target in ((in_fd, 0), (out_fd, 1), (out_fd, 2)):
@@ -415,9 +417,9 @@ def become(head, limits, in_fd, out_fd, fail_fd):
         for number in (signal.SIGPIPE, signal.SIGXFSZ):
             signal.signal(number, signal.SIG_DFL)
         os.chdir(head["cwd"])
+        name = head["argv"][0]
         os.execvpe(head["argv"][0], head["argv"], head["env"])
     except (OSError, ValueError) as error:
-        name = getattr(error, "filename", None) or head["argv"][0]
         reason = getattr(error, "strerror", None) or str(error)
         os.write(fail_fd, ("%s: %s\n" % (name, reason)).encode("utf-8", "replace")[:4000])
     finally:
