@@ -55,6 +55,7 @@ class StageProgress:
     infra: int = 0
     failed: int = 0
     """Jobs that ended with an error."""
+    started: bool = False
     first_seen: float = field(default_factory=time.monotonic)
 
     def left_s(self, now: float) -> float | None:
@@ -100,6 +101,7 @@ class Watcher:
             stage = stages.setdefault(label, StageProgress(label))
             stage.first_seen = self._started.get(label, time.monotonic())
             state = self.states.get(name, {})
+            stage.started |= name in self.states
             stage.jobs += 1
             stage.jobs_done += bool(state.get("ended")) and not state.get("error")
             stage.failed += bool(state.get("error"))

@@ -4,4 +4,15 @@ from uchide.store.artifact import Artifact, read_rows, verify
 from uchide.store.manifest import Identity, Manifest, RunInfo, instance_set
 from uchide.store.part import AlreadyFinishedError, Part, open_part
 
-__all__ = ["AlreadyFinishedError", "Artifact", "Identity", "Manifest", "Part", "RunInfo", "instance_set", "open_part", "read_rows", "verify"]
+__all__ = [
+    "AlreadyFinishedError",
+    "Artifact",
+    "Identity",
+    "Manifest",
+    "Part",
+    "RunInfo",
+    "instance_set",
+    "open_part",
+    "read_rows",
+    "verify",
+]

@@ -1,0 +1,163 @@
+"""`uchide run`, `plan`, `show` and `status`."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from uchide.cli.options import ExperimentArgument, RootOption, read_ids, root_and_file
+from uchide.cli.text import plural, say, table
+
+if TYPE_CHECKING:
+    from uchide.paths import Root
+    from uchide.pipeline.controller import Outcome
+    from uchide.pipeline.planner import Options, Planned
+
+Until = Annotated[str | None, typer.Option("--until", metavar="STAGE", help="Stop after this stage.")]
+From = Annotated[
+    str | None,
+    typer.Option("--from", metavar="STAGE", help="Run this stage (or part, like tts-pick) and what follows again."),
+]
+Ids = Annotated[
+    list[str] | None, typer.Option("-i", "--instance", metavar="ID", help="Only this instance; repeatable.")
+]
+IdsFile = Annotated[Path | None, typer.Option("--ids-file", metavar="FILE", help="Only these instances, one per line.")]
+Repo = Annotated[str | None, typer.Option("--repo", help="Only instances of this repository.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many instances.")]
+Runs = Annotated[int | None, typer.Option("--runs", min=1, max=99, help="Candidates per instance and arm.")]
+Concurrency = Annotated[int | None, typer.Option("--concurrency", min=1, help="Rows worked on at once.")]
+
+
+def run(
+    experiment: ExperimentArgument,
+    until: Until = None,
+    start: From = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", "-n", help="Say what would run, and run nothing.")] = False,
+    instance: Ids = None,
+    ids_file: IdsFile = None,
+    repo: Repo = None,
+    limit: Limit = None,
+    runs: Runs = None,
+    concurrency: Concurrency = None,
+    root: RootOption = None,
+) -> None:
+    """Run what is missing of an experiment. The same command continues an interrupted run."""
+    where, path = root_and_file(root, experiment)
+    options = _options(until, start, instance, ids_file, repo, limit, runs, concurrency)
+    if dry_run:
+        from uchide.pipeline.planner import plan_experiment
+
+        _announce(plan_experiment(where, path, options))
+        return
+    _run(where, path, options)
+
+
+def plan(
+    experiment: ExperimentArgument,
+    until: Until = None,
+    start: From = None,
+    instance: Ids = None,
+    ids_file: IdsFile = None,
+    repo: Repo = None,
+    limit: Limit = None,
+    runs: Runs = None,
+    root: RootOption = None,
+) -> None:
+    """List every job of an experiment with its key, and whether it is there. Runs nothing."""
+    from uchide.pipeline.planner import plan_experiment
+
+    where, path = root_and_file(root, experiment)
+    planned = plan_experiment(where, path, _options(until, start, instance, ids_file, repo, limit, runs, None))
+    needed = set(planned.plan.needed)
+    rows = [
+        [name, "there" if not job.missing else ("missing" if name in needed else "not needed"), str(len(job.ids))]
+        for name, job in planned.plan.jobs.items()
+    ]
+    say(table(rows, head=["job", "state", "instances"]))
+    _announce(planned)
+
+
+def show(
+    experiment: ExperimentArgument,
+    instance: Annotated[str | None, typer.Argument(help="One instance: its candidates, verdicts and picks.")] = None,
+    root: RootOption = None,
+) -> None:
+    """Print an experiment's results, or one instance's, as far as they are there."""
+    from uchide.cli.results import instance_text, overview_text
+
+    where, path = root_and_file(root, experiment)
+    say(instance_text(where, path, instance) if instance else overview_text(where, path))
+
+
+def status(root: RootOption = None) -> None:
+    """What is running now, in which experiment, and how far it is."""
+    from uchide.cli.results import status_text
+    from uchide.paths import find_root
+
+    say(status_text(find_root(root)))
+
+
+def _options(
+    until: str | None,
+    start: str | None,
+    instance: list[str] | None,
+    ids_file: Path | None,
+    repo: str | None,
+    limit: int | None,
+    runs: int | None,
+    concurrency: int | None,
+) -> "Options":
+    from uchide.pipeline.planner import Options
+
+    ids = (*(instance or ()), *(read_ids(ids_file) if ids_file else ()))
+    return Options(until, start, tuple(dict.fromkeys(ids)), repo, limit, runs, concurrency)
+
+
+def _run(root: "Root", path: Path, options: "Options") -> None:
+    from uchide.cli.display import display
+    from uchide.pipeline.controller import StoppedError, run_experiment
+
+    again = " ".join(["uchide", *sys.argv[1:]])
+    try:
+        with display() as screen:
+            outcome = run_experiment(root, path, options, announce=_announce, tick=screen.tick)
+    except StoppedError:
+        say(f"stopped; finished rows are kept. To go on: {again}", err=True)
+        raise typer.Exit(130) from None
+    if outcome.failures:
+        _explain(outcome, again)
+        raise typer.Exit(1)
+    _conclude(root, outcome)
+
+
+def _announce(planned: "Planned") -> None:
+    exp, plan = planned.plan.experiment, planned.plan
+    arms = f", {plural(len(exp.arms), 'arm')}" if len(exp.arms) > 1 else ""
+    chosen = planned.instances
+    say(f"{exp.name}: {plural(len(chosen.ids), 'instance')} of {chosen.dataset_name}, {plural(exp.runs, 'run')}{arms}")
+    for item in planned.drifts:
+        parts = " and ".join(item.labels) or f"its input {' and '.join(item.upstream)}"
+        partly = "" if item.whole else " partly"
+        say(f"{item.stage}: {parts} was{partly} made by other code than today's; to run it again: --from {item.stage}")
+    counts = ", ".join(f"{label} {count}" for label, count in plan.counts().items())
+    say(f"{plural(len(plan.needed), 'job')} to run: {counts}" if counts else "nothing to run: every artifact is there")
+
+
+def _explain(outcome: "Outcome", again: str) -> None:
+    for name, message in outcome.failures.items():
+        say(f"failed: {name}: {message}", err=True)
+    if outcome.run:
+        say(f"logs: {outcome.run / 'logs'}", err=True)
+    say(f"finished rows are kept. Once the cause is mended: {again}", err=True)
+
+
+def _conclude(root: "Root", outcome: "Outcome") -> None:
+    from uchide.cli.results import summary_text
+
+    plan = outcome.planned.plan
+    if "report" in plan.pointers:
+        say(summary_text(root, plan.experiment.name))
+    else:
+        last = plan.jobs[plan.targets[-1]]
+        say(f"{last.kind.stage}: {root.home(plan.experiment.name) / last.kind.stage}")

@@ -1,0 +1,117 @@
+"""What `uchide show` and `uchide status` print: results as far as they are there, read from rows of any age."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from uchide.cli.display import describe
+from uchide.cli.text import plural, table
+from uchide.errors import ConfigError
+from uchide.paths import Root
+from uchide.pipeline.freeze import load_frozen
+from uchide.pipeline.plan import Plan
+from uchide.pipeline.planner import plan_experiment
+from uchide.pipeline.progress import Watcher
+from uchide.records import Candidate, Graded, PickGraded
+from uchide.report.console import console_text
+from uchide.report.summary import Summary
+from uchide.store import read_rows
+from uchide.store.lease import holder, is_alive
+from uchide.store.manifest import R, load_record
+
+
+def summary_text(root: Root, experiment: str) -> str:
+    """The headline table of a finished experiment."""
+    folder = root.report(experiment)
+    return console_text(load_record(folder / "summary.json", Summary), folder / "index.html")
+
+
+def overview_text(root: Root, path: Path) -> str:
+    """The headline table, or how far the experiment is."""
+    plan = plan_experiment(root, path).plan
+    if not plan.needed:
+        return summary_text(root, plan.experiment.name)
+    rows = []
+    for label in dict.fromkeys(job.kind.label for job in plan.jobs.values()):
+        jobs = [job for job in plan.jobs.values() if job.kind.label == label]
+        done = sum(not job.missing for job in jobs)
+        ids = sum(len(job.ids) for job in jobs)
+        there = sum(_row_count(root.store / job.name) for job in jobs)
+        rows.append([label, f"{done}/{len(jobs)}", f"{there}/{ids}" if there else ""])
+    return table(rows, head=["part", "jobs", "rows"])
+
+
+def _row_count(folder: Path) -> int:
+    path = folder / "rows.jsonl"
+    return path.read_bytes().count(b"\n") if path.exists() else 0
+
+
+def instance_text(root: Root, path: Path, instance_id: str) -> str:
+    """Candidates, verdicts and picks of one instance."""
+    plan = plan_experiment(root, path).plan
+    known = plan.jobs[plan.tops["prepare"]].ids
+    if instance_id not in known:
+        raise ConfigError(
+            f"{plan.experiment.name} has no instance {instance_id!r}", hint=f"it has {', '.join(known[:5])}, ..."
+        )
+    verdicts = {row.candidate_id: row.verdict for row in _rows(root, plan, "tts-grade", "grade", Graded)}
+    rows = []
+    for row in sorted(candidates(root, plan), key=lambda row: (row.arm, row.run)):
+        if row.instance_id != instance_id:
+            continue
+        verdict = verdicts.get(row.candidate_id)
+        patch = f"{row.patch_sha256[:12]} {plural(len(row.patch), 'char')}" if row.patch else "none"
+        rows.append([row.candidate_id, row.exit_status, verdict.category if verdict else "", patch, f"{row.turns}"])
+    picks = [
+        [pick.pick.arm, pick.pick.selector, pick.pick.run or "abstains", pick.verdict.category if pick.verdict else ""]
+        for pick in _own_rows(root, plan, "tts-grade", PickGraded)
+        if pick.pick.instance_id == instance_id
+    ]
+    if not rows:
+        return f"{instance_id}: no candidate yet"
+    text = table(rows, head=["candidate", "ended", "verdict", "patch", "turns"])
+    return text + ("\n\n" + table(picks, head=["arm", "selector", "picked", "verdict"]) if picks else "")
+
+
+def candidates(root: Root, plan: Plan) -> Iterator[Candidate]:
+    """Every candidate on disk, of finished parts and of those still growing, made or reused."""
+    return _rows(root, plan, "tts-matrix", "generate", Candidate)
+
+
+def _rows(root: Root, plan: Plan, label: str, role: str, model: type[R]) -> Iterator[R]:
+    """Rows of the artifacts that jobs of this label read in this role."""
+    for job in plan.jobs.values():
+        if job.kind.label == label:
+            for source in job.inputs[role]:
+                yield from read_rows(root.store / source.path / "rows.jsonl", model)
+
+
+def _own_rows(root: Root, plan: Plan, label: str, model: type[R]) -> Iterator[R]:
+    for name, job in plan.jobs.items():
+        if job.kind.label == label:
+            yield from read_rows(root.store / name / "rows.jsonl", model)
+
+
+def status_text(root: Root) -> str:
+    """One block per experiment that a live process runs."""
+    blocks = []
+    for path in sorted(root.artifacts.glob("*/lease.json")):
+        owner = holder(path) or {}
+        if not is_alive(owner):
+            continue
+        blocks.append(f"{path.parent.name}: process {owner.get('pid')} on {owner.get('host')}")
+        blocks += [f"  {line}" for line in _run_lines(path.parent / "runs")]
+    return "\n".join(blocks) or "nothing is running"
+
+
+def _run_lines(runs: Path) -> Iterator[str]:
+    import time
+
+    latest = max((path for path in runs.glob("*/plan.json")), default=None)
+    if latest is None:
+        return
+    frozen = load_frozen(latest)
+    watcher = Watcher(latest.parent / "progress", {name: (job.label, 0) for name, job in frozen.jobs.items()})
+    watcher.poll()
+    for stage in watcher.stages():
+        if text := describe(stage, time.monotonic()):
+            yield text
