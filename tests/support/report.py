@@ -1,12 +1,10 @@
 """Made-up experiments for the report: a tiny one built cell by cell, and a realistic one of any size."""
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-import zstandard
-
+from uchide.agents.trajectory import EndRecord, HeaderRecord, PhaseRecord, TrajectoryWriter, TurnRecord
 from uchide.records import (
     Candidate,
     Environment,
@@ -114,21 +112,32 @@ def abstained(selector: str, instance_id: str, arm: str = "main") -> PickGraded:
     return PickGraded(pick=pick, verdict=None)
 
 
-def write_trajectory(path: Path, records: Sequence[dict]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    compress = zstandard.ZstdCompressor().compress
-    path.write_bytes(b"".join(compress(json.dumps(record).encode() + b"\n") for record in records))
+def write_trajectory(path: Path, made: Candidate, turns: Sequence[TurnRecord], *, ended: bool = True) -> Path:
+    header = {name: getattr(made, name) for name in ("candidate_id", "arm", "run", "seed", "instance_id")}
+    with TrajectoryWriter(path) as writer:
+        writer.write(HeaderRecord(**header, agent="phases", model="mutator", base_tree="0" * 40))
+        for now, after in zip(turns, [*turns[1:], None], strict=True):
+            writer.write(now)
+            if after is None or after.phase != now.phase:
+                upcoming = after.phase if after else None
+                writer.write(PhaseRecord(phase=now.phase, visit=now.visit, exit="complete", next=upcoming, turns=1))
+        if ended:
+            writer.write(
+                EndRecord(exit_status=made.exit_status, turns=len(turns), format_errors=0, usage=made.usage, t=9.0)
+            )
     return path
 
 
-def turn(n: int, phase: str, **more) -> dict:
+def turn(n: int, phase: str, **more) -> TurnRecord:
     fields = {
-        "kind": "turn", "n": n, "phase": phase, "visit": 1, "role": "solo",
         "reply": f"WORKFLOW: W1\nTHOUGHT: step {n}\nFINAL_ANSWER:\n<tool: bash> ls {n} </tool>",
-        "action": f"ls {n}", "observation": "a.py\nb.py\n",
-        "returncode": 0, "format_error": None, "usage": {"calls": 1}, "t": 0.5,
-    }  # fmt: skip
-    return fields | more
+        "token": "W1",
+        "action": f"ls {n}",
+        "returncode": 0,
+        "observation": "<returncode>0</returncode>\n<output>\na.py\nb.py\n</output>",
+        "t": 0.5 * n,
+    }
+    return TurnRecord(n=n, phase=phase, visit=1, **(fields | more))
 
 
 # --- a realistic one --------------------------------------------------------------------------------------------------
@@ -340,7 +349,7 @@ def realistic_picks(rng: random.Random, i: str, candidates, rows, matrix: Matrix
 
 
 def realistic_trajectory(rng: random.Random, made: Candidate, path: Path) -> Path:
-    records: list[dict] = [{"schema": 1, "kind": "header", "candidate_id": made.candidate_id}]
+    records = []
     for n in range(1, made.turns + 1):
         phase = PHASES[(n - 1) * len(PHASES) // made.turns]
         command = rng.choice(
@@ -360,10 +369,9 @@ def realistic_trajectory(rng: random.Random, made: Candidate, path: Path) -> Pat
                 n,
                 phase,
                 reply=f"WORKFLOW: W{n % 4}\nTHOUGHT: I look at where the element is dropped.\nFINAL_ANSWER:\n{command}",
-                action="" if broken else command,
+                action=None if broken else command,
                 observation=f"<returncode>0</returncode>\n<output>\n{output}</output>",
                 format_error="more than one action in one turn" if broken else None,
             )
         )
-    records.append({"kind": "end", "exit_status": made.exit_status})
-    return write_trajectory(path, records)
+    return write_trajectory(path, made, records)

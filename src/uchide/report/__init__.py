@@ -6,13 +6,12 @@ from uchide.report.inputs import ArmInputs, ArtifactRef, ReportInputs, StageTime
 from uchide.report.linked import link
 from uchide.report.page import trajectory_loader, write_job_summary, write_page
 from uchide.report.summary import ArmSummary, Summary, summarise, summarise_arms, to_json
-from uchide.report.trajectory import Reader, read_records
 from uchide.report.view import view_page
 
 __all__ = ["ArmInputs", "ArmSummary", "ArtifactRef", "ReportInputs", "StageTime", "Summary", "build", "summarise"]
 
 
-def build(inputs: ReportInputs, out: Path, *, read: Reader = read_records) -> Summary:
+def build(inputs: ReportInputs, out: Path) -> Summary:
     """Write the report of `inputs` into the folder `out`, which is made when it is missing, and return its numbers.
 
     Files: `summary.json`, `summary.md`, `index.html`, `tables/<name>.csv` and `.parquet`. The same inputs give the
@@ -22,7 +21,8 @@ def build(inputs: ReportInputs, out: Path, *, read: Reader = read_records) -> Su
 
     arms = link(inputs)
     summary = summarise_arms(inputs, arms)
-    view = view_page(inputs, arms, summary, trajectory_loader(inputs, sum(len(arm.candidates) for arm in arms), read))
+    load = trajectory_loader(inputs, sum(len(arm.candidates) for arm in arms))
+    view = view_page(inputs, arms, summary, load)
     out.mkdir(parents=True, exist_ok=True)
     (out / "summary.json").write_text(to_json(summary), encoding="utf-8")
     write_tables(arms, out / "tables")

@@ -52,7 +52,7 @@ class Arm:
         found: dict[str, tuple[str, ...]] = {}
         for run in self.runs:
             candidate = self.candidates[run, instance_id]
-            if candidate.patch:
+            if candidate.patch.strip():
                 found[candidate.patch_sha256] = (*found.get(candidate.patch_sha256, ()), run)
         return found
 

@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from uchide.records import Candidate
 from uchide.report.inputs import ReportInputs
-from uchide.report.trajectory import Reader, TrajectoryView, view_trajectory
+from uchide.report.trajectory import TrajectoryView, load_trajectory
 from uchide.report.view import PageView
 from uchide.report.view_instance import Load
 from uchide.report.visible import visible
@@ -54,7 +54,7 @@ def show(value: object) -> object:
     return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 
-def trajectory_loader(inputs: ReportInputs, candidates: int, read: Reader) -> Load:
+def trajectory_loader(inputs: ReportInputs, candidates: int) -> Load:
     """Finds the trajectory of a candidate, cut to an equal share of the page; None when there is none or no room."""
     share = min(MOST_PER_CANDIDATE, TRAJECTORY_CHARS // max(1, candidates))
 
@@ -62,7 +62,7 @@ def trajectory_loader(inputs: ReportInputs, candidates: int, read: Reader) -> Lo
         path = inputs.trajectories.get(candidate.candidate_id)
         if path is None or share < LEAST_PER_CANDIDATE:
             return None
-        return view_trajectory(read(path), share)
+        return load_trajectory(path, share)
 
     return load
 

@@ -1,25 +1,16 @@
 """A trajectory as the page shows it: turns by phase, cut to a number of characters; the artifact keeps the whole."""
 
-import io
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import zstandard
-
+from uchide.agents.trajectory import PhaseRecord, TrajectoryRecord, TurnRecord, read
 from uchide.errors import ReportError
-from uchide.report.visible import clip
-
-Reader = Callable[[Path], Iterable[Mapping[str, Any]]]
-"""Yields the records of one trajectory file in order, as plain mappings."""
+from uchide.report.visible import clip, one_line
 
 CLIP_ACTION, CLIP_OBSERVATION = 600, 900
-OBSERVATION = re.compile(
-    r"\s*<returncode>(?P<returncode>[^<]*)</returncode>\s*<output>\n?(?P<output>.*)</output>\s*", re.DOTALL
-)
+OBSERVATION = re.compile(r"\s*<returncode>[^<]*</returncode>\s*<output>\n?(?P<output>.*)</output>\s*", re.DOTALL)
 """An observation as the agent saw it; the page shows what is inside."""
 
 LEAST_PER_TURN = 320
@@ -28,14 +19,15 @@ LEAST_PER_TURN = 320
 
 @dataclass(frozen=True)
 class TurnView:
-    """One turn. `returncode` is what the observation says: a number, `timeout`, or empty."""
+    """One turn. `returncode` is a number, why the action was killed, or empty when there was none."""
 
     n: int
     thought: str
     action: str
     observation: str
     returncode: str
-    format_error: str
+    problem: str
+    """A format error, or products that were missing at COMPLETE; empty when all went well."""
 
 
 @dataclass
@@ -59,27 +51,28 @@ class TrajectoryView:
     """The phases of one trajectory in order."""
 
     phases: tuple[PhaseView, ...]
+    notice: str = ""
 
     @property
     def cut(self) -> bool:
         return any(phase.left_out for phase in self.phases)
 
 
-def read_records(path: Path) -> Iterator[Mapping[str, Any]]:
-    """The records of a zstd JSON-lines file; a last line that was only half written is dropped."""
-    try:
-        with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as data:
-            for line in io.TextIOWrapper(data, encoding="utf-8", newline="\n"):
-                if line.endswith("\n"):
-                    yield json.loads(line)
-    except FileNotFoundError:
-        raise ReportError(f"{path}: the trajectory is missing", hint="run `uchide artifacts verify`") from None
-    except (zstandard.ZstdError, ValueError) as error:
-        raise ReportError(f"{path}: not a trajectory: {error}", hint="run `uchide artifacts verify`") from error
+def load_trajectory(path: Path, budget: int) -> TrajectoryView:
+    """The trajectory at `path` in about `budget` characters.
+
+    Raises ReportError when it is missing, StoreError when it is no trajectory; a damaged tail becomes a notice.
+    """
+    if not path.is_file():
+        raise ReportError(f"{path}: the trajectory is missing", hint="run `uchide artifacts verify`")
+    notices: list[str] = []
+    phases = view_phases(read(path, notices.append), budget)
+    # The notice names the file by its path on this machine; the page says only that it happened.
+    return TrajectoryView(phases=phases, notice="The file ends before its end record." if notices else "")
 
 
-def view_trajectory(records: Iterable[Mapping[str, Any]], budget: int) -> TrajectoryView:
-    """The trajectory in about `budget` characters: long texts lose their middle, long phases their middle turns."""
+def view_phases(records: Iterable[TrajectoryRecord], budget: int) -> tuple[PhaseView, ...]:
+    """The phases in about `budget` characters: long texts lose their middle, long phases their middle turns."""
     phases = group(records)
     total = sum(phase.n_turns for phase in phases)
     if total * LEAST_PER_TURN > budget and phases:
@@ -90,38 +83,35 @@ def view_trajectory(records: Iterable[Mapping[str, Any]], budget: int) -> Trajec
     share = budget // max(1, sum(len(phase.turns) for phase in phases))
     for phase in phases:
         phase.turns = [fit(turn, max(share, LEAST_PER_TURN)) for turn in phase.turns]
-    return TrajectoryView(phases=tuple(phases))
+    return tuple(phases)
 
 
-def group(records: Iterable[Mapping[str, Any]]) -> list[PhaseView]:
+def group(records: Iterable[TrajectoryRecord]) -> list[PhaseView]:
     phases: list[PhaseView] = []
     for record in records:
-        name, visit = str(record.get("phase", "")), int(record.get("visit") or 1)
-        if record.get("kind") == "turn":
-            if not phases or (phases[-1].name, phases[-1].visit) != (name, visit):
-                phases.append(PhaseView(name=name, visit=visit))
-            turn = to_turn(record, phases[-1].n_turns + 1)
-            phases[-1].turns.append(turn)
+        if isinstance(record, TurnRecord):
+            if not phases or (phases[-1].name, phases[-1].visit) != (record.phase, record.visit):
+                phases.append(PhaseView(name=record.phase, visit=record.visit))
+            phases[-1].turns.append(to_turn(record))
             phases[-1].n_turns += 1
-            phases[-1].format_errors += bool(turn.format_error)
-        elif record.get("kind") == "phase" and phases and phases[-1].name == name:
-            phases[-1].outcome = str(record.get("outcome") or record.get("token") or "")
+            phases[-1].format_errors += record.format_error is not None
+        elif isinstance(record, PhaseRecord) and phases and phases[-1].name == record.phase:
+            phases[-1].outcome = f"{record.exit} → {record.next}" if record.next else record.exit
     return phases
 
 
-def to_turn(record: Mapping[str, Any], position: int) -> TurnView:
-    reply = str(record.get("reply") or "")
-    error = record.get("format_error")
-    observation = OBSERVATION.fullmatch(str(record.get("observation") or ""))
-    seen = (observation["output"] if observation else str(record.get("observation") or "")).rstrip("\n")
-    returncode = record.get("returncode", observation["returncode"] if observation else None)
+def to_turn(record: TurnRecord) -> TurnView:
+    seen = record.observation or ""
+    inside = OBSERVATION.fullmatch(seen)
+    problems = [record.format_error] if record.format_error else []
+    problems += [f"refused, missing: {', '.join(record.rejected)}"] if record.rejected else []
     return TurnView(
-        n=int(record.get("n") or position),
-        thought=clip(thought(reply), CLIP_ACTION // 2),
-        action=clip(str(record.get("action") or ("" if not error else reply)), CLIP_ACTION),
-        observation=clip(seen, CLIP_OBSERVATION),
-        returncode="" if returncode is None else str(returncode),
-        format_error="format error" if error is True else str(error or ""),
+        n=record.n,
+        thought=clip(thought(record.reply), CLIP_ACTION // 2),
+        action=clip(record.action or (record.reply if record.format_error else record.token), CLIP_ACTION),
+        observation=clip((inside["output"] if inside else seen).rstrip("\n"), CLIP_OBSERVATION),
+        returncode="" if record.returncode is None else str(record.returncode),
+        problem=one_line("; ".join(problems), CLIP_ACTION),
     )
 
 
@@ -141,5 +131,5 @@ def fit(turn: TurnView, limit: int) -> TurnView:
         action=did,
         observation=clip(turn.observation, max(limit - len(said) - len(did), limit * 2 // 5)),
         returncode=turn.returncode,
-        format_error=turn.format_error,
+        problem=turn.problem,
     )

@@ -120,7 +120,7 @@ def view_suite(suite: SuiteEntry, label: str) -> SuiteView:
 
 def view_cell(matrix: Matrix, sha: str, patch_runs: tuple[str, ...], suite: SuiteEntry) -> CellView | None:
     outcomes = matrix.outcomes.get(sha, {}).get(suite.suite_sha256)
-    if outcomes is None:
+    if not outcomes:
         return None
     kinds = {test.id: test.kind for test in suite.tests if not test.dropped}
     bug = [outcomes[test] for test in outcomes if kinds.get(test) == "fail_to_pass"]
