@@ -18,7 +18,7 @@ TRAJECTORY_CHARS = 3_800_000
 """Characters of trajectories on one page, shared by all candidates."""
 MOST_PER_CANDIDATE, LEAST_PER_CANDIDATE = 40_000, 1_500
 
-MARKDOWN = re.compile(r"[&<>|`*\[\]()!#~\\@]|(?<!\w)_|_(?!\w)|:(?!\s)|(?<=www)\.")
+MARKDOWN = re.compile(r"[&<>|`*\[\]()!#~\\@]|(?<![^\W_])_|_(?![^\W_])|:(?!\s)|(?<=www)\.")
 """Characters that GitHub's Markdown may read as markup: code, emphasis, links, mentions, references, emoji."""
 
 

@@ -1,11 +1,11 @@
 """A trajectory as the page shows it: turns by phase, cut to a number of characters; the artifact keeps the whole."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from uchide.agents.trajectory import PhaseRecord, TrajectoryRecord, TurnRecord, read
+from uchide.agents.trajectory import EndRecord, PhaseRecord, TrajectoryRecord, TurnRecord, read
 from uchide.errors import ReportError
 from uchide.report.visible import clip, one_line
 
@@ -61,14 +61,20 @@ class TrajectoryView:
 def load_trajectory(path: Path, budget: int) -> TrajectoryView:
     """The trajectory at `path` in about `budget` characters.
 
-    Raises ReportError when it is missing, StoreError when it is no trajectory; a damaged tail becomes a notice.
+    Raises ReportError when it is missing, StoreError when it is no trajectory; one without its end becomes a notice.
     """
     if not path.is_file():
         raise ReportError(f"{path}: the trajectory is missing", hint="run `uchide artifacts verify`")
-    notices: list[str] = []
-    phases = view_phases(read(path, notices.append), budget)
-    # The notice names the file by its path on this machine; the page says only that it happened.
-    return TrajectoryView(phases=phases, notice="The file ends before its end record." if notices else "")
+    last: list[TrajectoryRecord] = []
+
+    def watched() -> Iterator[TrajectoryRecord]:
+        for record in read(path):
+            last[:] = [record]
+            yield record
+
+    phases = view_phases(watched(), budget)
+    whole = bool(last) and isinstance(last[0], EndRecord)
+    return TrajectoryView(phases=phases, notice="" if whole else "The trajectory stops without an end record.")
 
 
 def view_phases(records: Iterable[TrajectoryRecord], budget: int) -> tuple[PhaseView, ...]:
