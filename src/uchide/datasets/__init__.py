@@ -1,23 +1,25 @@
 """Instances from any source: bundled benchmarks, release pairs, SWE-bench rows."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 from uchide.datasets.base import Dataset, Workshop
 from uchide.datasets.mini import MiniDataset
+from uchide.datasets.release_bugs import ReleaseBugs
 from uchide.errors import DatasetError
 from uchide.protocols import Progress
 from uchide.records import HiddenInstance, PublicInstance
 
 __all__ = ["Dataset", "Workshop", "load", "prepare_hidden", "prepare_public"]
 
-BUNDLED = ("mini",)
+KINDS: dict[str, Callable[[Path], Dataset]] = {"mini": MiniDataset, "release-bugs": ReleaseBugs}
 
 
 def load(name: str, path: Path) -> Dataset:
     """The dataset `name`, read from `path` and validated whole. Raises DatasetError."""
-    if name == "mini":
-        return MiniDataset(path)
-    raise DatasetError(f"unknown dataset {name!r}", hint=f"known: {', '.join(BUNDLED)}")
+    if name not in KINDS:
+        raise DatasetError(f"unknown dataset {name!r}", hint=f"known: {', '.join(KINDS)}")
+    return KINDS[name](path)
 
 
 async def prepare_public(

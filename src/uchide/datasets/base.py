@@ -34,7 +34,7 @@ class NetworkRun(Protocol):
 
 @dataclass(frozen=True)
 class Workshop:
-    """What preparing borrows from the parts beside it: a sandbox with network, a way to run tests, a chosen interpreter."""
+    """What preparing borrows from the parts beside it."""
 
     build: NetworkRun
     run_tests: RunTests

@@ -1,4 +1,4 @@
-"""Environments copied from the running one: no network, no build. For repositories that need pytest and nothing else."""
+"""Environments copied from the running one: no network, no build. For repositories that need only pytest."""
 
 import shutil
 from importlib.metadata import Distribution, PackageNotFoundError, distribution

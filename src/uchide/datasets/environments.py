@@ -7,6 +7,7 @@ half an environment is never found; a failed build leaves only its log.
 import asyncio
 import json
 import shutil
+import subprocess
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -42,9 +43,13 @@ def environment_key(interpreter: Interpreter, pins: tuple[str, ...], *, how: str
     return digest([RECIPE, how, interpreter.version, str(interpreter.home), sorted(pins)])[:32]
 
 
+def envs_dir() -> Path:
+    return cache_dir() / "envs"
+
+
 def locate(key: str) -> BuiltEnvironment:
     """A built environment by key. Raises EnvironmentBuildError when this host's cache does not hold it."""
-    root = cache_dir() / "envs" / key
+    root = envs_dir() / key
     try:
         facts = json.loads((root / FACTS).read_text())
     except (OSError, ValueError):
@@ -55,18 +60,19 @@ def locate(key: str) -> BuiltEnvironment:
 
 
 def is_built(key: str) -> bool:
-    return (cache_dir() / "envs" / key / FACTS).is_file()
+    return (envs_dir() / key / FACTS).is_file()
 
 
 @asynccontextmanager
 async def building(key: str, interpreter: Interpreter, pins: tuple[str, ...]) -> AsyncIterator[Path]:
     """An empty environment to fill; leaving without an error moves it to its place. For use inside `build_lease`."""
-    folder = cache_dir() / "envs"
+    folder = envs_dir()
     folder.mkdir(parents=True, exist_ok=True)
     partial = Path(tempfile.mkdtemp(prefix=f".{key}.", dir=folder))
     try:
         _skeleton(partial, interpreter)
         yield partial
+        _compile(partial, interpreter)
         facts = {"version": interpreter.version, "python_home": str(interpreter.home), "pins": sorted(pins)}
         (partial / FACTS).write_text(json.dumps(facts, indent=1) + "\n")
         partial.chmod(0o755)
@@ -99,5 +105,14 @@ def _skeleton(root: Path, interpreter: Interpreter) -> None:
     for name in ("python3", f"python{interpreter.minor}"):
         (root / "bin" / name).symlink_to("python")
     (root / "pyvenv.cfg").write_text(
-        f"home = {interpreter.executable.parent}\ninclude-system-site-packages = false\nversion = {interpreter.version}\n"
+        f"home = {interpreter.executable.parent}\n"
+        "include-system-site-packages = false\n"
+        f"version = {interpreter.version}\n"
     )
+
+
+def _compile(root: Path, interpreter: Interpreter) -> None:
+    """Compiled files beside the sources: the environment is read-only in a sandbox, which could not keep its own."""
+    where = ("-s", str(root), "-p", "/env", "--invalidation-mode", "unchecked-hash")
+    argv = [str(interpreter.executable), "-I", "-m", "compileall", "-qq", *where, str(root / "lib")]
+    subprocess.run(argv, capture_output=True, check=False)  # packages ship sources of other versions: no error of ours

@@ -35,7 +35,7 @@ class Interpreter:
 def find(wanted: str) -> Interpreter:
     """The interpreter for a row that names `wanted` (`3.11`): that version if the host has it, else the running one.
 
-    A row on another version than its own has to pass preflight there. Raises EnvironmentBuildError when neither will do.
+    A row on another version than its own has to pass preflight there. Raises EnvironmentBuildError when neither fits.
     """
     for candidate in _candidates(wanted):
         found = _ask(candidate)
@@ -74,8 +74,8 @@ def _candidates(wanted: str) -> Iterator[Path]:
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", "~/.local/share/uv/python")).expanduser()
     for root, pattern in ((pyenv, f"{wanted}.*"), (uv, f"cpython-{wanted}.*")):
-        for folder in _newest_first(root, pattern):
-            yield folder / "bin" / f"python{wanted}"
+        for install in _newest_first(root, pattern):
+            yield install / "bin" / f"python{wanted}"
 
 
 def _newest_first(root: Path, pattern: str) -> list[Path]:

@@ -109,7 +109,7 @@ class MiniDataset:
     async def prepare_public(
         self, instance_id: str, trees_dir: Path, workshop: Workshop, progress: Progress
     ) -> PublicInstance:
-        """Build the base tree and the environment. `workshop` is not needed: everything comes from the running Python."""
+        """Base tree and environment. `workshop` is not needed: all comes from the running Python."""
         key, version = await copied_environment(("pytest",), progress)
         with trees.scratch() as folder:
             self.lay_base(instance_id, folder / "base")

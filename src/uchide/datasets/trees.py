@@ -45,7 +45,7 @@ def content_digest(folder: Path) -> str:
     for path in entries(folder):
         name = os.fsencode(path.relative_to(folder))
         if path.is_symlink():
-            kind, data = b"120000", os.fsencode(os.readlink(path))
+            kind, data = b"120000", os.fsencode(path.readlink())
         elif path.is_dir():
             kind, data = b"040000", b""
         else:
@@ -72,7 +72,7 @@ def copy(source: Path, target: Path) -> None:
     for path in entries(source):
         there = target / path.relative_to(source)
         if path.is_symlink():
-            there.symlink_to(os.readlink(path))
+            there.symlink_to(path.readlink())
         elif path.is_dir():
             there.mkdir()
         else:
@@ -120,7 +120,7 @@ def _executable(path: Path) -> bool:
 
 
 def _commit(tree: Path) -> None:
-    """Make the one commit, then leave only what a repository needs: config, HEAD, packed refs, one pack, a fresh index."""
+    """Make the one commit; leave only what a repository needs: config, HEAD, packed refs, one pack, an index."""
     init(tree)
     git(tree, "add", "--all", "--force", ".")
     sha = git(tree, "commit-tree", git(tree, "write-tree").decode().strip(), "-m", "base", env=COMMIT).decode().strip()

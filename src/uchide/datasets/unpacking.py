@@ -15,7 +15,7 @@ MAX_MEMBERS = 100_000
 
 
 def extract(archive: tarfile.TarFile, folder: Path, *, what: str) -> None:
-    """Write the members of `archive` under `folder`, which must exist. Modes become 755 or 644; owners and times are dropped.
+    """Write the members of `archive` under `folder`, which must exist. Modes become 755 or 644; owners and times go.
 
     Links are made last, so that nothing is written through one. Raises DatasetError (naming `what`) on a member that
     leaves the folder, is a device, or when there are too many members or bytes.
