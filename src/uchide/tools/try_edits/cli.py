@@ -1,11 +1,11 @@
-"""Command line: `reproduce` writes and runs the reproduction, `choose` picks existing tests, `search` looks for a repair."""
+"""Command line: `reproduce` runs the snippet, `localise` ranks places, `choose` picks tests, `search` looks for a repair."""
 
 import argparse
 import json
 import os
 import resource
 import sys
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Tuple
 
 from . import choose, issue, localise
 from .check import ToolError
@@ -17,7 +17,7 @@ def main(argv: List[str]) -> int:
     """Exit 0 done, 1 nothing found (does not reproduce, no survivor), 2 usage or a failing tool."""
     parser = argparse.ArgumentParser(prog="try_edits", description=__doc__)
     commands = parser.add_subparsers(dest="command", required=True)
-    for name in ("reproduce", "choose", "search"):
+    for name in ("reproduce", "localise", "choose", "search"):
         command = commands.add_parser(name)
         command.add_argument("--root", default=".")
         command.add_argument("--issue", required=True, help="issue.json")
@@ -31,7 +31,7 @@ def main(argv: List[str]) -> int:
             command.add_argument("--tests", help="file of existing test ids to check survivors with")
             command.add_argument("--mutants", type=int, default=Limits().mutants)
     options = parser.parse_args(argv)
-    handlers = {"choose": _choose, "search": _search, "reproduce": _reproduce}
+    handlers = {"choose": _choose, "localise": _localise, "search": _search, "reproduce": _reproduce}
     try:
         return handlers[options.command](options)
     except (ToolError, OSError, ValueError) as exc:
@@ -59,11 +59,29 @@ def _reproduce(options: argparse.Namespace) -> int:
     return 0 if reproduced else 1
 
 
-def _choose(options: argparse.Namespace) -> int:
-    record = issue.load(options.issue)
+def _rank(options: argparse.Namespace) -> "Tuple[List[localise.Unit], issue.Issue]":
     ran = trace(options.root, options.repro)
-    built = issue.build(record)
-    units = localise.rank(localise.read_sources(options.root, ran), ran, built)
+    built = issue.build(issue.load(options.issue))
+    return localise.rank(localise.read_sources(options.root, ran), ran, built), built
+
+
+def _localise(options: argparse.Namespace) -> int:
+    places = _places(_rank(options)[0])
+    _write(options.out, places)
+    for place in places:
+        print("%(path)s:%(line)d  %(score).3f  %(text)s" % place)
+    return 0 if places else 1
+
+
+def _places(units: "List[localise.Unit]") -> List[Dict[str, Any]]:
+    return [
+        {"path": u.source.path, "line": u.line, "score": round(u.score, 3), "text": u.source.text(u.focus)[:120]}
+        for u in units[:20]
+    ]
+
+
+def _choose(options: argparse.Namespace) -> int:
+    units, built = _rank(options)
     targets, ids = choose.choose_ids(os.path.realpath(options.root), units, built, options.seed)
     with open(options.out, "w", encoding="utf-8") as file:
         file.write("".join(name + "\n" for name in ids))
@@ -84,10 +102,7 @@ def _search(options: argparse.Namespace) -> int:
     rows = search.check(ids)
     drawn = search.pick(rows)
     report = {"schema": 1, "seed": options.seed, "pool": search.pool_size, "tried": search.tried}  # type: Dict[str, Any]
-    report["places"] = [
-        {"path": u.source.path, "line": u.line, "score": round(u.score, 3), "text": u.source.text(u.focus)[:120]}
-        for u in search.units[:20]
-    ]
+    report["places"] = _places(search.units)
     report["survivors"] = [_public(row) for row in drawn]
     report["rejected"] = [_public(row) for row in rows if row not in drawn]
     report["partial"] = [plan.label for _, plan, _ in search.partial[:20]]
