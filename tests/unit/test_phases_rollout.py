@@ -284,7 +284,7 @@ async def test_a_failing_model_propagates_and_the_trajectory_says_so(tmp_path):
 async def test_an_agent_that_removes_the_repository_is_a_candidate_with_a_warning(tmp_path):
     candidate, _, _ = await play(tmp_path, [turn("W0", "rm -rf .git")], {"limits": {"steps": 1}})
     assert candidate.patch == ""
-    assert "nothing could be collected" in candidate.warnings[0]
+    assert "nothing could be collected" in candidate.warnings[-1]
 
 
 async def test_tools_of_agent_and_model_are_shown_and_announced(tmp_path):

@@ -10,12 +10,14 @@ from uchide.agents.trajectory import EndRecord, HeaderRecord, TrajectoryWriter
 from uchide.errors import ConfigError, ModelError, PatchError, SandboxError
 from uchide.patches import ArchivedSuite, CollectedPatch, archive, collect, snapshot
 from uchide.patches.suite import SHARE, read_text
-from uchide.protocols import ChatModel, Limits, Sampling, Sandbox, SandboxProvider, SandboxSpec, Task
+from uchide.protocols import ChatModel, Command, Limits, Sampling, Sandbox, SandboxProvider, SandboxSpec, Task
 from uchide.records import Candidate, ExitStatus, Suite, digest
 from uchide.testing import instance_spec
 from uchide.tools import TOOL_FILES, tool_paths
 
 _REPORT_LIMIT = 200_000
+_MAKE_USABLE = """tmp=${TMPDIR:-/tmp}; chmod u+rwx /testbed /share "$tmp"
+rm -rf "$tmp"/* "$tmp"/.[!.]*; mkdir -p "$tmp"/home"""
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,20 @@ async def _lay_issue(sandbox: Sandbox, task: Task) -> None:
 
 
 async def _collect(session: Session) -> tuple[CollectedPatch, ArchivedSuite]:
-    """Patch and suite; a tree that git can no longer read (the agent removed `.git`) gives empty ones and a warning."""
-    instance = session.task.instance
+    """Patch and suite. Where the agent filled the disk or locked the folders, they are made usable again first; a tree
+    that git can no longer read (`.git` removed) gives empty ones and a warning."""
+    instance, sandbox = session.task.instance, session.sandbox
     try:
-        patch = await collect(session.sandbox, session.base_tree)
-    except PatchError as error:
-        session.warnings.append(f"nothing could be collected: {error.message}")
-        return CollectedPatch("", ()), ArchivedSuite(Suite(instance_id=instance.instance_id))
-    suite = await archive(session.sandbox, patch.tests, instance.instance_id, instance.environment.runner.kind)
+        patch = await collect(sandbox, session.base_tree)
+    except PatchError as first:
+        session.warnings.append("temporary files of the agent were removed to collect its patch")
+        await sandbox.run(Command(("/bin/sh", "-c", _MAKE_USABLE), cwd="/"))
+        try:
+            patch = await collect(sandbox, session.base_tree)
+        except PatchError:
+            session.warnings.append(f"nothing could be collected: {first.message}")
+            return CollectedPatch("", ()), ArchivedSuite(Suite(instance_id=instance.instance_id))
+    suite = await archive(sandbox, patch.tests, instance.instance_id, instance.environment.runner.kind)
     session.warnings += (*patch.warnings, *suite.warnings)
     return patch, suite
 

@@ -30,6 +30,7 @@ class Share:
         self._sandbox = sandbox
         self._files: dict[str, ShareFile] = {}
         self._archived: dict[str, str] = {}
+        self._unsaved: dict[str, str] = {}
 
     async def update(self) -> None:
         """Read every file as it is now."""
@@ -61,23 +62,31 @@ class Share:
     def memo(self, phase: str) -> str:
         """Text of a phase's memo as of the last update; empty when there is none."""
         file = self._files.get(f"{phase}.md")
-        return (file.text or "") if file else ""
+        return (file.text if file else None) or self._unsaved.get(phase, "")
 
     async def write_memo(self, phase: str, text: str) -> None:
-        await self._sandbox.write(f"{SHARE}/{phase}.md", text.rstrip("\n").encode() + b"\n")
+        """Put a memo into the share. It is kept in memory where the agent has made the share unwritable."""
+        data = text.rstrip("\n") + "\n"
+        argv = ("/bin/sh", "-c", 'cat > "$1"', "sh", f"{SHARE}/{phase}.md")
+        done = await self._sandbox.run(Command(argv, cwd="/", stdin=data.encode(), timeout_s=60))
+        self._unsaved[phase] = "" if done.returncode == 0 else data
 
     async def missing(self, due: Sequence[str], base_tree: str) -> tuple[str, ...]:
         """The products of `due` that are absent or blank."""
         names = [name for name in due if name != DIFF]
-        output = await self._shell(_ABSENT, 100_000, *names) if names else b""
-        absent = {name.decode("utf-8", "replace") for name in output.split(b"\0")}
+        absent = await self._blank(names) if names else set()
         if DIFF in due and not await _has_diff(self._sandbox, base_tree):
             absent.add(DIFF)
         return tuple(name for name in due if name in absent)
 
-    async def _shell(self, script: str, limit: int, *args: str) -> bytes:
-        argv = ("/bin/sh", "-c", script, "sh", *args)
-        return (await self._sandbox.run(Command(argv, cwd=SHARE, timeout_s=60, output_limit=limit))).output
+    async def _blank(self, names: list[str]) -> set[str]:
+        result = await self._sandbox.run(Command(("/bin/sh", "-c", _ABSENT, "sh", *names), cwd=SHARE, timeout_s=60))
+        found = set(result.output.decode("utf-8", "replace").split("\0"))
+        return found if result.returncode == 0 else set(names)
+
+    async def _shell(self, script: str, limit: int) -> bytes:
+        command = Command(("/bin/sh", "-c", script), cwd=SHARE, timeout_s=60, output_limit=limit)
+        return (await self._sandbox.run(command)).output
 
 
 async def _has_diff(sandbox: Sandbox, base_tree: str) -> bool:
