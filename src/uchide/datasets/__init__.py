@@ -6,13 +6,14 @@ from pathlib import Path
 from uchide.datasets.base import Dataset, Workshop
 from uchide.datasets.mini import MiniDataset
 from uchide.datasets.release_bugs import ReleaseBugs
+from uchide.datasets.swebench import SweBench
 from uchide.errors import DatasetError
 from uchide.protocols import Progress
 from uchide.records import HiddenInstance, PublicInstance
 
 __all__ = ["Dataset", "Workshop", "load", "prepare_hidden", "prepare_public"]
 
-KINDS: dict[str, Callable[[Path], Dataset]] = {"mini": MiniDataset, "release-bugs": ReleaseBugs}
+KINDS: dict[str, Callable[[Path], Dataset]] = {"mini": MiniDataset, "release-bugs": ReleaseBugs, "swebench": SweBench}
 
 
 def load(name: str, path: Path) -> Dataset:
