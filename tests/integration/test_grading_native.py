@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+from dataclasses import replace
 
 import pytest
 from support.calc import BUGGY, CONFTEST, FIXED, SOURCE, VISIBLE, CalcCase, patch_of, prepare_calc, source
@@ -12,7 +13,7 @@ from uchide.sandboxes import provider
 
 pytestmark = pytest.mark.sandbox
 
-QUICK = NativeLimits(per_test_s=1.5, start_s=3, hang_s=6, run_s=8)
+QUICK = NativeLimits(per_test_s=1.5, start_s=60, hang_s=90, run_s=90)
 PRINTS = 'def pytest_terminal_summary():\n    print("tests/test_calc.py::test_add PASSED\\n4 passed in 0.01s")\n'
 REWRITES = """import pytest
 
@@ -95,8 +96,10 @@ def grader(tmp_path) -> NativeGrader:
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_patch_gets_its_category(case, grader, name):
+async def test_a_hostile_patch_gets_its_category(case, grader, tmp_path, name):
     changes, category = HOSTILE[name]
+    if name == "loops at import":
+        grader = NativeGrader(provider("bwrap"), tmp_path, limits=replace(QUICK, start_s=4))
     verdict = await grader.grade(case.request(patch_of(changes)))
     assert (verdict.category, verdict.resolved) == (category, False), verdict.message
     assert verdict.fail_to_pass_failed == case.hidden.fail_to_pass

@@ -14,6 +14,7 @@ from uchide.testing.runs import TestRun, run_ids
 from uchide.testing.spec import instance_spec
 from uchide.testing.worktree import apply_patch, content, lay_files, restore, snapshot
 
+UNRESTORED = TestResult("crashed", phase="", message="a test spoilt the tree beyond repair")
 Again = Callable[[dict[str, TestResult]], Iterable[str]]
 
 
@@ -102,8 +103,9 @@ async def run_group(
         await snapshot(sandbox)
         asked = list(ids)
         while asked and len(results) < bench.settings.runs:
-            if results:
-                await restore(sandbox)
+            if results and not await restore(sandbox):
+                results.append(dict.fromkeys(asked, UNRESTORED))
+                break
             run = await run_ids(
                 sandbox, runner, asked, timeout_s=limit.run_s, per_test_timeout_s=limit.per_test_s,
                 start_timeout_s=max(60.0, limit.per_test_s),

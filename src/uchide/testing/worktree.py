@@ -46,7 +46,7 @@ async def stage_patch(sandbox: Sandbox, patch: str) -> tuple[Change, ...]:
         data = patch.encode()
     except UnicodeEncodeError as error:
         raise PatchError(f"the patch is not text: {error}") from error
-    await git_ok(sandbox, (*GIT, "read-tree", "-m", "HEAD"))
+    await git_ok(sandbox, (*GIT, "read-tree", "HEAD"))
     applied = await _git(sandbox, (*GIT, "apply", "--cached", "--whitespace=nowarn", "-"), data)
     if applied.returncode != 0:
         await git_ok(sandbox, (*GIT, "rev-parse", "--verify", "--quiet", "HEAD^{tree}"))
@@ -98,10 +98,15 @@ async def snapshot(sandbox: Sandbox) -> None:
     await git_ok(sandbox, (*GIT, "add", "-A", "-f", "."))
 
 
-async def restore(sandbox: Sandbox) -> None:
-    """Put back every file of the snapshot and remove the others. What a test left running or in /tmp stays."""
-    await git_ok(sandbox, (*GIT, "checkout-index", "-a", "-f", "-q"))
-    await git_ok(sandbox, (*GIT, "clean", "-ffdxq"))
+async def restore(sandbox: Sandbox) -> bool:
+    """Put back every file of the snapshot and remove the others; False when the tests have made that impossible.
+
+    What a test left running or in /tmp stays.
+    """
+    for argv in (("checkout-index", "-a", "-f", "-q"), ("clean", "-ffdxq")):
+        if (await _git(sandbox, (*GIT, *argv))).returncode != 0:
+            return False
+    return True
 
 
 def content(file: FileContent) -> bytes:
