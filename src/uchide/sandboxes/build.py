@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from uchide.protocols import Command, ExecResult, Limits, Mount
-from uchide.sandboxes import layout
+from uchide.sandboxes import layout, program
 from uchide.sandboxes.bwrap import started
 
 LIMITS = Limits(memory_mb=6144, processes=400, disk_mb=3072, file_mb=2048)
@@ -61,7 +61,8 @@ async def run_with_network(
             *("--chdir", "/tmp"),
         ]
         command = Command(tuple(argv), cwd="/tmp", timeout_s=timeout_s)
-        async with started(args, layout.fixed_env() | variables | dict(env), limits, shares=SHARES) as sandbox:
+        variables = layout.fixed_env() | variables | dict(env)
+        async with started(program.find(), args, variables, limits, shares=SHARES) as sandbox:
             return await sandbox.run(command)
 
 

@@ -25,7 +25,7 @@ FRAME = struct.Struct(">QQ")
 START_S = 300.0
 GRACE_S = 60.0
 OPEN_FILES = 4096
-TASKS_PER_PROCESS = 8
+THREADS_PER_PROCESS = 8
 
 
 @dataclass
@@ -33,18 +33,23 @@ class BwrapProvider:
     """Makes `bwrap` sandboxes. Raises SandboxUnavailable where the host forbids them."""
 
     name: str = "bwrap"
+    program: Path | None = None
+    """The program bwrap; looked for at the first use."""
 
     @contextlib.asynccontextmanager
     async def open(self, spec: SandboxSpec) -> AsyncIterator["BwrapSandbox"]:
         """Start a sandbox; leaving the context kills every process in it and frees its disk."""
         tree.check(spec.tree)
+        self.program = self.program or program.find()
         fixed = layout.fixed_env() | dict(spec.env)
-        async with started(layout.sandbox_args(spec), fixed, spec.limits, source=spec.tree) as sandbox:
+        args = layout.sandbox_args(spec)
+        async with started(self.program, args, fixed, spec.limits, source=spec.tree) as sandbox:
             yield sandbox
 
 
 @contextlib.asynccontextmanager
 async def started(
+    bwrap: Path,
     args: list[str],
     env: Mapping[str, str],
     limits: Limits,
@@ -53,7 +58,7 @@ async def started(
     shares: layout.Shares = layout.WRITABLE,
 ) -> AsyncIterator["BwrapSandbox"]:
     """Start bwrap with `args` and our guest in it, `source` copied to /testbed; end it with the context."""
-    bwrap, (python, _) = program.find(), layout.guest_python()
+    python, _ = layout.guest_python()
     read_fd, write_fd = os.pipe() if source else (None, None)
     settings = {"limits": _guest_limits(limits), "disks": list(shares), "fill": tree.fill(read_fd)}
     with tempfile.TemporaryFile() as errors, _memory_file(seccomp.filter_program()) as filter_fd:
@@ -227,9 +232,10 @@ def _guest_limits(limits: Limits) -> dict[str, Any]:
         (resource.RLIMIT_NOFILE, OPEN_FILES),
         (resource.RLIMIT_DATA, 2 * limits.memory_mb * mib),
     ]
+    threads = limits.processes * THREADS_PER_PROCESS
     if _tasks_count_per_sandbox():
-        rlimits.append((resource.RLIMIT_NPROC, limits.processes * TASKS_PER_PROCESS))
-    return {"memory_mb": limits.memory_mb, "processes": limits.processes, "rlimits": rlimits}
+        rlimits.append((resource.RLIMIT_NPROC, threads))
+    return {"memory_mb": limits.memory_mb, "processes": limits.processes, "threads": threads, "rlimits": rlimits}
 
 
 def _tasks_count_per_sandbox() -> bool:

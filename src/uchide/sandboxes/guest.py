@@ -74,9 +74,7 @@ class Usage:
         """CPU seconds of this process, of all it has reaped and of all that live."""
         ticks = 0
         for pid in self.pids() if anyone_alive() else ():
-            fields = read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()
-            if fields:
-                ticks += sum(int(value) for value in fields[11:15])
+            ticks += sum(int(value) for value in stat_fields(pid)[11:15])
         own, reaped = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
         return ticks / TICKS + own.ru_utime + own.ru_stime + reaped.ru_utime + reaped.ru_stime
 
@@ -93,16 +91,27 @@ class Usage:
             total += sum(int(value) for value in line.split()[-2:]) // 1024
         return total
 
-    def memory_kb(self, pids, limit_kb):
-        """Resident memory of `pids` and hidden memory; shared pages count once when it matters."""
-        hidden = self.hidden_kb()
-        rough = 0
+    def resident(self, pids):
+        """Return resident KiB and the number of threads of `pids` together."""
+        kb = threads = 0
         for pid in pids:
-            fields = read_text("/proc/%d/statm" % pid).split()
-            rough += int(fields[1]) * PAGE_KB if fields else 0
+            fields = stat_fields(pid)
+            if fields:
+                kb += int(fields[21]) * PAGE_KB
+                threads += int(fields[17])
+        return kb, threads
+
+    def over(self, limits):
+        """Name the limit that is exceeded now, or return an empty text."""
+        pids = self.pids()
+        rough, threads = self.resident(pids)
+        if len(pids) > limits["processes"] or threads > limits["threads"]:
+            return "processes"
+        limit_kb = limits["memory_mb"] * 1024
+        hidden = self.hidden_kb()
         if hidden + rough <= limit_kb:
-            return hidden + rough
-        return hidden + sum(private_kb(pid) for pid in pids)
+            return ""
+        return "memory" if hidden + sum(private_kb(pid) for pid in pids) > limit_kb else ""
 
 
 def read_text(path):
@@ -112,6 +121,11 @@ def read_text(path):
             return file.read()
     except (OSError, ValueError):
         return ""
+
+
+def stat_fields(pid):
+    """Fields 3 and on of /proc/PID/stat; nothing for a process that has gone."""
+    return read_text("/proc/%d/stat" % pid).rpartition(")")[2].split()
 
 
 def private_kb(pid):
@@ -193,7 +207,7 @@ class Guest:
             self.reap(None)
             if self.requests in ready:
                 return
-            if self.excess():
+            if self.usage.over(self.limits):
                 self.kill_all()
 
     def wait(self, reading, writing, timeout):
@@ -246,14 +260,6 @@ class Guest:
         for fd in self.background:
             os.close(fd)
         self.background.clear()
-
-    def excess(self):
-        """Name the limit that is exceeded now, or return an empty text."""
-        pids = self.usage.pids()
-        if len(pids) > self.limits["processes"]:
-            return "processes"
-        limit_kb = self.limits["memory_mb"] * 1024
-        return "memory" if self.usage.memory_kb(pids, limit_kb) > limit_kb else ""
 
     def start(self, head, has_input, in_read):
         """Fork and execute; return pid, the pipe with its output, the pipe to its input or None, and the failure."""
@@ -316,7 +322,7 @@ class Guest:
             elif output.total > OUTPUT_MAX:
                 killed = "output"
             elif now >= next_poll:
-                killed = self.excess()
+                killed = self.usage.over(self.limits)
                 poll_s = min(SLOW_POLL_S, poll_s * 1.5)
                 next_poll = time.monotonic() + poll_s
         if in_fd is not None:

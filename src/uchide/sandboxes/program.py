@@ -58,7 +58,7 @@ def find(places: list[Path] | None = None) -> Path:
 
 def start_failure(stderr: str) -> SandboxUnavailable | None:
     """Return what an administrator must do when `stderr` of bwrap says that the host forbids sandboxes."""
-    if not FORBIDDEN.search(stderr):
+    if not FORBIDDEN.search(stderr) or "source path" in stderr:
         return None
     told = stderr.strip().splitlines()[-1]
     for file, forbidding, command in SWITCHES:
