@@ -250,6 +250,9 @@ def test_a_diff_keeps_lines_that_look_like_headers_and_is_cut_with_a_count():
     long = view_diff(patch + "+line\n" * 1000)
     assert long.left_out == 1007 - DIFF_LINES
     assert sum(b.text.count("\n") + 1 for b in long.blocks) == DIFF_LINES
+    wide = view_diff(patch + ("+" + "x" * 5000 + "\n") * 100)
+    assert sum(len(b.text) for b in wide.blocks) < 17_000
+    assert wide.left_out > 50
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ from pathlib import Path
 
 from uchide.report.inputs import ArmInputs, ArtifactRef, ReportInputs, StageTime
 from uchide.report.linked import link
-from uchide.report.page import trajectory_loader, write_job_summary, write_page
 from uchide.report.summary import ArmSummary, Summary, summarise, summarise_arms, to_json
-from uchide.report.view import view_page
 
 __all__ = ["ArmInputs", "ArmSummary", "ArtifactRef", "ReportInputs", "StageTime", "Summary", "build", "summarise"]
 
@@ -17,7 +15,10 @@ def build(inputs: ReportInputs, out: Path) -> Summary:
     Files: `summary.json`, `summary.md`, `index.html`, `tables/<name>.csv` and `.parquet`. The same inputs give the
     same bytes. Raises ReportError when rows do not belong together or a trajectory cannot be read.
     """
-    from uchide.report.tables import write_tables  # pyarrow takes a third of a second to import
+    # Heavy imports (agents, jinja2, pyarrow) that somebody who only wants a summary's model need not wait for.
+    from uchide.report.page import trajectory_loader, write_job_summary, write_page
+    from uchide.report.tables import write_tables
+    from uchide.report.view import view_page
 
     arms = link(inputs)
     summary = summarise_arms(inputs, arms)

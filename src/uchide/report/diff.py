@@ -1,12 +1,12 @@
 """A unified diff as coloured blocks of lines."""
 
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import accumulate, groupby
 from typing import Literal
 
 Kind = Literal["file", "hunk", "add", "del", "same"]
 
-DIFF_LINES, LINE_CHARS = 240, 400
+DIFF_LINES, LINE_CHARS, DIFF_CHARS = 240, 400, 16_000
 
 
 @dataclass(frozen=True)
@@ -30,16 +30,18 @@ class DiffView:
 def view_diff(patch: str) -> DiffView:
     lines = patch.removesuffix("\n").split("\n") if patch else []
     kinds = classify(lines)
-    shown = list(zip(kinds, lines, strict=True))[:DIFF_LINES]
+    texts = [shorten(line) for line in lines[:DIFF_LINES]]
+    sizes = accumulate(len(text) + 1 for text in texts)
+    shown = [(kind, text) for kind, text, size in zip(kinds, texts, sizes, strict=False) if size <= DIFF_CHARS]
     blocks = [
-        DiffBlock(kind=kind, text="\n".join(shorten(line) for _, line in group))
+        DiffBlock(kind=kind, text="\n".join(text for _, text in group))
         for kind, group in groupby(shown, key=lambda pair: pair[0])
     ]
     return DiffView(
         blocks=tuple(blocks),
         added=kinds.count("add"),
         removed=kinds.count("del"),
-        left_out=max(0, len(lines) - DIFF_LINES),
+        left_out=len(lines) - len(shown),
     )
 
 

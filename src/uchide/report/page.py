@@ -16,7 +16,8 @@ from uchide.report.visible import visible
 
 TRAJECTORY_CHARS = 3_800_000
 """Characters of trajectories on one page, shared by all candidates."""
-MOST_PER_CANDIDATE, LEAST_PER_CANDIDATE = 40_000, 1_500
+MOST_PER_CANDIDATE, LEAST_PER_CANDIDATE = 40_000, 6_000
+"""With more than about 600 candidates no share is worth reading, and the page names the phases only."""
 
 MARKDOWN = re.compile(r"[&<>|`*\[\]()!#~\\@]|(?<![^\W_])_|_(?![^\W_])|:(?!\s)|(?<=www)\.")
 """Characters that GitHub's Markdown may read as markup: code, emphasis, links, mentions, references, emoji."""
