@@ -8,7 +8,7 @@ Limit known and accepted: the code under test runs in the test process and can r
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from uchide.errors import GraderError, PatchError, SandboxError
@@ -91,8 +91,6 @@ class NativeGrader:
                 return self._verdict(request, "patch_did_not_apply", message=str(error))
             run = await self._run(sandbox, request)
             spent = Spent(await sandbox.cpu_seconds(), time.monotonic() - began)
-        if not run.complete and not run.timed_out:
-            run = replace(run, results={})
         if not run.timed_out and not reached(request.hidden, run):
             await self._check_harness(request)
         verdict = judge(request.hidden, run)
@@ -178,7 +176,7 @@ class Judgement:
 
 def judge(hidden: HiddenInstance, run: TestRun) -> Judgement:
     """Exactly one category, the first that fits: resolved, timeout, no_results, wrong_fix, regression."""
-    statuses = run.statuses
+    statuses = run.statuses if run.complete or run.timed_out else {}
     f2p = tuple(test for test in hidden.fail_to_pass if statuses.get(test) != "passed")
     p2p = tuple(test for test in hidden.pass_to_pass if statuses.get(test) != "passed")
     late = any(statuses.get(test) == "timeout" for test in f2p + p2p)
@@ -195,7 +193,9 @@ def judge(hidden: HiddenInstance, run: TestRun) -> Judgement:
 
 
 def reached(hidden: HiddenInstance, run: TestRun) -> bool:
-    """Whether the body of at least one expected test was reached."""
+    """Whether the body of at least one expected test was reached, as far as the run can be relied on."""
+    if not run.complete and not run.timed_out:
+        return False
     expected = {*hidden.fail_to_pass, *hidden.pass_to_pass}
     return any(result.ran for test, result in run.results.items() if test in expected)
 

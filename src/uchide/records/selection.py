@@ -21,6 +21,8 @@ class PatchEntry(Record):
 class TestEntry(Record):
     """One test of a suite with what admission found."""
 
+    __test__ = False
+
     id: str
     kind: Literal["fail_to_pass", "pass_to_pass"]
     base: tuple[TestStatus, ...]
