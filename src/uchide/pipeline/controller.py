@@ -118,7 +118,10 @@ def _run(root: Root, run: Path, frozen: FrozenPlan, plan: Plan, tick: Tick) -> d
     env["PYTHONPATH"] = str(root.path / "src")
     watcher = Watcher(
         run / "progress",
-        {name: (frozen.jobs[name].label, len(plan.jobs[name].ids)) for name in plan.needed},
+        {
+            name: (frozen.jobs[name].label, len(plan.jobs[name].ids) * plan.jobs[name].kind.parallel)
+            for name in plan.needed
+        },
     )
     with (run / "snakemake.log").open("wb") as log:
         child = subprocess.Popen(

@@ -18,8 +18,6 @@ from uchide.store.atomic import read_json, refused, write_bytes, write_json
 
 KEPT_RUNS = 20
 """Run folders kept per experiment."""
-_ROWLESS = {"prepare", "bench", "tts", "report", "tts-pick", "tts-grade"}
-"""Parts that do not work on rows with processes of their own."""
 
 
 def freeze(plan: Plan, instances: Instances, root: Root, experiment_file: Path, cores: int) -> tuple[Path, FrozenPlan]:
@@ -64,9 +62,8 @@ def load_frozen(path: Path) -> FrozenPlan:
 
 
 def _copy_code(root: Path, to: Path) -> None:
-    skip = shutil.ignore_patterns("__pycache__", "*.pyc")
     for folder in ("src/uchide", "stages", "workflow"):
-        shutil.copytree(root / folder, to / folder, ignore=skip)
+        shutil.copytree(root / folder, to / folder)  # with compiled files: times are kept, so they stay valid
     shutil.copy(root / "Snakefile", to / "Snakefile")
 
 
@@ -77,7 +74,7 @@ def _threads(plan: Plan, cores: int) -> dict[str, int]:
     threads = {}
     for name in plan.needed:
         job = plan.jobs[name]
-        rowless = job.kind.label in _ROWLESS or job.reuse
+        rowless = not job.kind.parallel or job.reuse
         share = ceil(cores / min(many[job.kind.label], processes))
         threads[name] = 1 if rowless else max(1, min(share, len(job.ids)))
     return threads

@@ -23,6 +23,8 @@ class PartKind:
     module: str
     address: Literal["calm", "key"]
     """`calm`: blind to code, drift is only printed. `key`: other code is another artifact."""
+    parallel: bool = False
+    """It works on rows with processes of their own, several at once."""
     data: tuple[str, ...] = ()
     """Globs under `src/uchide`: prompts, templates, and programs that run inside a sandbox. They count as its code."""
 
@@ -44,18 +46,18 @@ _PROMPTS = tuple(f"agents/**/*.{ending}" for ending in ("md", "yaml", "j2", "txt
 _PAGE = tuple(f"report/**/*.{ending}" for ending in ("html", "j2", "css", "js", "svg", "md"))
 
 _PARTS = (
-    PartKind("prepare", "public", "prepare_public", "calm"),
-    PartKind("prepare", "hidden", "prepare_hidden", "calm", _RUNNER),
+    PartKind("prepare", "public", "prepare_public", "calm", True),
+    PartKind("prepare", "hidden", "prepare_hidden", "calm", True, _RUNNER),
     PartKind("prepare", "", "collect", "calm"),
-    PartKind("test", "", "preflight", "key", _RUNNER),
-    PartKind("bench", "generate", "bench_generate", "calm", (*_PROMPTS, "tools/**/*.py", "sandboxes/guest.py")),
-    PartKind("bench", "grade", "bench_grade", "calm", _RUNNER),
+    PartKind("test", "", "preflight", "key", True, _RUNNER),
+    PartKind("bench", "generate", "bench_generate", "calm", True, (*_PROMPTS, "tools/**/*.py", "sandboxes/guest.py")),
+    PartKind("bench", "grade", "bench_grade", "calm", True, _RUNNER),
     PartKind("bench", "", "collect", "calm"),
-    PartKind("tts", "matrix", "tts_matrix", "key", _RUNNER),
+    PartKind("tts", "matrix", "tts_matrix", "key", True, _RUNNER),
     PartKind("tts", "pick", "tts_pick", "key"),
     PartKind("tts", "grade", "tts_grade", "key"),
     PartKind("tts", "", "collect", "key"),
-    PartKind("report", "", "report", "key", _PAGE),
+    PartKind("report", "", "report", "key", data=_PAGE),
 )
 
 PARTS: dict[str, PartKind] = {part.label: part for part in _PARTS}

@@ -13,9 +13,9 @@ _EVERY_S = 0.3
 class Reporter:
     """A worker's side: counts rows and keeps the last events. Cheap to call for every row."""
 
-    def __init__(self, path: Path, label: str, total: int) -> None:
+    def __init__(self, path: Path, label: str) -> None:
         self._path = path
-        self._state: dict[str, Any] = {"label": label, "total": total, "done": 0, "infra": 0}
+        self._state: dict[str, Any] = {"label": label, "total": None, "done": 0, "infra": 0}
         self._state.update(events=[], error="", ended=False)
         self._written = 0.0
         self._flush()
@@ -105,7 +105,7 @@ class Watcher:
             stage.jobs += 1
             stage.jobs_done += bool(state.get("ended")) and not state.get("error")
             stage.failed += bool(state.get("error"))
-            stage.total += state.get("total", rows)
+            stage.total += rows if state.get("total") is None else state["total"]
             stage.done += state.get("done", 0)
             stage.infra += state.get("infra", 0)
         return list(stages.values())

@@ -58,7 +58,7 @@ def guarded(spec_path: Path, action: Callable[[JobSpec, Reporter], None]) -> Non
     die_with_parent(int(parent) if parent else None)
     signal.signal(signal.SIGTERM, _stop)
     spec = load_spec(spec_path)
-    reporter = Reporter(Path(spec.run) / "progress" / f"{spec.name}.json", spec.label, len(spec.ids))
+    reporter = Reporter(Path(spec.run) / "progress" / f"{spec.name}.json", spec.label)
     try:
         action(spec, reporter)
     except UchideError as error:

@@ -1,5 +1,6 @@
 """Quick engine for tests of the frame: ids from a text file, trees that are three bytes."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,8 @@ async def prepare_public(dataset: Quick, instance_id: str, trees_dir: Path, work
         raise DatasetError("it cannot be had")
     tree = digest(instance_id)
     (trees_dir / f"{tree}.tar.zst").write_bytes(instance_id.encode())
+    for n in range(int(os.environ.get("QUICK_FILES", "0")) if instance_id.endswith("0") else 0):
+        (trees_dir / f"extra-{n}").write_bytes(b"x")
     issue = Issue(instance_id=instance_id, repo=dataset.repo(instance_id), problem_statement="it is wrong")
     return PublicInstance(issue=issue, environment=Environment(key="e", python="3"), tree=tree)
 

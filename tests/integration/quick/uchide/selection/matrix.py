@@ -13,7 +13,9 @@ async def build(instance: Any, arm: str, candidates: Any, *rest: Any) -> Matrix:
         TestEntry(id=f"t.py::{name}", kind=kind, base=(status,), own_patch=("passed",))
         for name, kind, status in (("a", "fail_to_pass", "failed"), ("b", "pass_to_pass", "passed"))
     )
-    suites = tuple(SuiteEntry(suite_sha256=c.suite_sha256, runs=(c.run,), admitted=True, tests=tests) for c in candidates)
+    suites = tuple(
+        SuiteEntry(suite_sha256=c.suite_sha256, runs=(c.run,), admitted=True, tests=tests) for c in candidates
+    )
     outcomes = {
         sha: {
             suite.suite_sha256: {
