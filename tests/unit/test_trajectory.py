@@ -173,11 +173,11 @@ REPLIES = [
 ]
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.lists(st.sampled_from(REPLIES), min_size=1, max_size=14))
+@settings(max_examples=6, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.sampled_from(REPLIES), min_size=1, max_size=10))
 async def test_between_rebuilds_a_conversation_only_grows_at_its_end(tmp_path_factory, replies):
     folder = tmp_path_factory.mktemp("grow")
-    candidate, model, records = await play(folder, [*replies, *["nonsense"] * 60], {"limits": {"steps": 14}})
+    candidate, model, records = await play(folder, [*replies, *["nonsense"] * 60], {"limits": {"steps": 10}})
     before: list = []
     for item, request in zip(rebuilds(records), model.requests, strict=True):
         if not item:

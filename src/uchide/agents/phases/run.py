@@ -117,6 +117,8 @@ class PhasesRun:
             return
         conversation.close()
         await self._keep(conversation.name, memo)
+        await self._share.update()
+        self._memos[conversation.name] = self._share.memo(conversation.name)
         conversation.restart(self._open(conversation.name, "handover").messages)
 
     async def _memo(self, name: str, turn: Turn) -> str:
@@ -138,11 +140,12 @@ class PhasesRun:
         return memo
 
     async def _keep(self, name: str, memo: str) -> None:
-        await self._share.write_memo(name, memo)
-        await self._share.update()
-        self._memos[name] = self._share.memo(name)
+        if memo != self._share.memo(name):
+            await self._share.write_memo(name, memo)
 
     async def _record_exit(self, name: str, kind: PhaseExit, following: str | None, start: int, memo: str) -> None:
+        share = await self._share.archive()
+        self._memos[name] = self._share.memo(name)
         self._session.trajectory.write(
             PhaseRecord(
                 phase=name,
@@ -151,6 +154,6 @@ class PhasesRun:
                 next=following,
                 turns=self._session.turns - start,
                 memo=memo,
-                share=await self._share.archive(),
+                share=share,
             )
         )

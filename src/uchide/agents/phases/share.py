@@ -15,16 +15,15 @@ SHARE = "/share"
 TEXT_LIMIT = 65_536
 """Bytes of a file that an archive keeps as text."""
 
-_LIST = r"find . -type f -printf '%s %P\0' 2>/dev/null | head -c 1000000"
-_TAR = (
-    r"find . -type f -size -65k -print0 2>/dev/null | head -z -n 500 | tar --null --no-recursion -T - -cf - 2>/dev/null"
-)
-_TAR_LIMIT = 12_000_000
+# The listing ends at the first empty entry; the archive of the small files follows.
+_READ = r"""find . -type f -printf '%s %P\0' 2>/dev/null | head -z -n 5000; printf '\0'
+find . -type f -size -65k -print0 2>/dev/null | head -z -n 500 | tar --null --no-recursion -T - -cf - 2>/dev/null"""
+_READ_LIMIT = 16_000_000
 _ABSENT = r"""for name; do { [ -f "$name" ] && grep -q '[^[:space:]]' -- "$name"; } || printf '%s\0' "$name"; done"""
 
 
 class Share:
-    """What we know of the share's files; `update` looks again (two commands)."""
+    """What we know of the share's files; `update` looks again."""
 
     def __init__(self, sandbox: Sandbox) -> None:
         self._sandbox = sandbox
@@ -34,8 +33,9 @@ class Share:
 
     async def update(self) -> None:
         """Read every file as it is now."""
-        sizes = _sizes(await self._shell(_LIST, 1_100_000))
-        contents = _members(await self._shell(_TAR, _TAR_LIMIT))
+        command = Command(("/bin/sh", "-c", _READ), cwd=SHARE, timeout_s=60, output_limit=_READ_LIMIT)
+        listing, archive = _split((await self._sandbox.run(command)).output)
+        sizes, contents = _sizes(listing), _members(archive)
         self._files = {}
         for path in sorted(sizes):
             data = contents.get(path)
@@ -84,10 +84,6 @@ class Share:
         found = set(result.output.decode("utf-8", "replace").split("\0"))
         return found if result.returncode == 0 else set(names)
 
-    async def _shell(self, script: str, limit: int) -> bytes:
-        command = Command(("/bin/sh", "-c", script), cwd=SHARE, timeout_s=60, output_limit=limit)
-        return (await self._sandbox.run(command)).output
-
 
 async def _has_diff(sandbox: Sandbox, base_tree: str) -> bool:
     try:
@@ -95,6 +91,14 @@ async def _has_diff(sandbox: Sandbox, base_tree: str) -> bool:
     except PatchError:
         return False
     return any(not change.is_test and not is_artefact(change.name) for change in changes)
+
+
+def _split(output: bytes) -> tuple[bytes, bytes]:
+    """The listing with its final NUL, and the archive."""
+    end = 0
+    while end < len(output) and output[end] != 0:
+        end = output.find(b"\0", end) + 1 or len(output)
+    return output[:end], output[end + 1 :]
 
 
 def _sizes(listing: bytes) -> dict[str, int]:
