@@ -67,7 +67,13 @@ def _call(root: str, argv: Sequence[str], out: str, env: Dict[str, str]) -> List
     tools = os.environ.get("UCHIDE_TOOLS") or os.path.dirname(HERE)
     command = [sys.executable, os.path.join(tools, "run_tests.py"), "--out", out] + list(argv)
     done = subprocess.run(
-        command, cwd=root, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
+        command,
+        cwd=root,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        check=False,
     )
     if not os.path.exists(out):
         if done.returncode in (1, 2):

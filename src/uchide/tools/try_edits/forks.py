@@ -20,7 +20,9 @@ class Outcome(NamedTuple):
 class Forks:
     """Runs the reproduction with edited files. Use as a context manager."""
 
-    def __init__(self, root: str, script: str, load_order: Sequence[str], modules: Sequence[str], cpu_s: float) -> None:
+    def __init__(
+        self, root: str, script: str, load_order: Sequence[str], modules: Sequence[Sequence[str]], cpu_s: float
+    ) -> None:
         self.root = os.path.realpath(root)
         self.script = script
         self.load_order = list(load_order)

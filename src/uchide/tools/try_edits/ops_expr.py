@@ -75,7 +75,9 @@ def arguments(site: Site) -> Iterator[Edit]:
             swapped = parts[:index] + [parts[index + 1], parts[index]] + parts[index + 2 :]
             yield site.swap("arguments", "swap", 0.35, node, _call(site, node, swapped, keys))
         for index in range(len(keys)):
-            yield site.swap("arguments", "drop-keyword", 0.4, node, _call(site, node, parts, keys[:index] + keys[index + 1 :]))
+            yield site.swap(
+                "arguments", "drop-keyword", 0.4, node, _call(site, node, parts, keys[:index] + keys[index + 1 :])
+            )
         yield from _missing(site, node, parts, keys)
 
 
@@ -97,7 +99,11 @@ def _missing(site: Site, node: ast.Call, parts: List[str], keys: List[Tuple[str,
                 continue
             seen.add(arg.arg)
             values = [arg.arg] if arg.arg in site.scope() else []
-            values += ["self." + arg.arg] if site.klass is not None and ("self.%s" % arg.arg).encode() in site.source.data else []
+            values += (
+                ["self." + arg.arg]
+                if site.klass is not None and ("self.%s" % arg.arg).encode() in site.source.data
+                else []
+            )
             for value in values:
                 yield site.swap("arguments", "pass-on", 0.8, node, _call(site, node, parts, keys + [(arg.arg, value)]))
             for value in ("True", "False", "None"):
@@ -131,9 +137,19 @@ def _call_defaults(site: Site, node: ast.Call) -> Iterator[Edit]:
     keys = [(k.arg, site.text(k.value)) for k in node.keywords]
     given = {key for key, _ in keys}
     if name in ("max", "min") and len(parts) == 1 and "default" not in given:
-        inner = ["(" + parts[0] + ")" if isinstance(node.args[0], ast.GeneratorExp) and not parts[0].startswith("(") else parts[0]]
+        inner = [
+            "(" + parts[0] + ")"
+            if isinstance(node.args[0], ast.GeneratorExp) and not parts[0].startswith("(")
+            else parts[0]
+        ]
         for value in ("None", "0", '""'):
-            yield site.swap("defaults", "of-empty", 1.0 if value == "None" else 0.5, node, _call(site, node, inner, keys + [("default", value)]))
+            yield site.swap(
+                "defaults",
+                "of-empty",
+                1.0 if value == "None" else 0.5,
+                node,
+                _call(site, node, inner, keys + [("default", value)]),
+            )
     if name in ("next", "getattr", "get", "pop", "sum") and len(parts) == (2 if name == "getattr" else 1):
         for value in ("None", '""', "[]", "{}", "False", "0", "()"):
             weight = 0.8 if value == "None" else 0.35
@@ -159,7 +175,11 @@ def normalise(site: Site) -> Iterator[Edit]:
         if text:
             forms += [("{0} = {0}.%s" % m, "", 0.45) for m in ("strip()", "lower()", "rstrip()")]
             forms += [("{0} = %s" % v, "", 0.3) for v in ("str({0})", "{0} or None")]
-            forms += [("if not {0}:", "\t{0} = %r" % s, 0.25) for s in site.issue.strings[:5] if len(s) < 12 and "{" not in s and "}" not in s]
+            forms += [
+                ("if not {0}:", "\t{0} = %r" % s, 0.25)
+                for s in site.issue.strings[:5]
+                if len(s) < 12 and "{" not in s and "}" not in s
+            ]
         else:
             forms += [("{0} = %s({0})" % v, "", 0.35) for v in ("list", "str", "int", "tuple", "dict")]
         forms += [("if isinstance({0}, bytes):", "\t{0} = {0}.decode()", 0.3)]
@@ -194,9 +214,15 @@ def wrapping(site: Site) -> Iterator[Edit]:
         if isinstance(node, ast.IfExp):
             yield site.swap("wrapping", "always", 0.4, node, atom(site.text(node.body)))
             yield site.swap("wrapping", "never", 0.4, node, atom(site.text(node.orelse)))
-        if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) or isinstance(parent, (ast.Attribute, ast.keyword)):
+        if not isinstance(node, (ast.Name, ast.Attribute, ast.Call, ast.Subscript)) or isinstance(
+            parent, (ast.Attribute, ast.keyword)
+        ):
             continue
-        if isinstance(parent, ast.Call) and parent.func is node or (isinstance(parent, ast.Call) and site.text(parent.func) in WRAPPERS):
+        if (
+            isinstance(parent, ast.Call)
+            and parent.func is node
+            or (isinstance(parent, ast.Call) and site.text(parent.func) in WRAPPERS)
+        ):
             continue
         text = site.text(node)
         for wrapper in WRAPPERS:

@@ -1,6 +1,7 @@
 """Operators on control flow: exceptions, guards, returns, checks like their neighbours, moved and copied statements."""
 
 import ast
+import re
 from typing import Iterator, List, Optional, Tuple
 
 from .issue import split_words
@@ -61,7 +62,11 @@ def _handlers(site: Site, node: ast.Try) -> Iterator[Edit]:
         for kind in (extra + inside + list(KIN.get(last, ())))[:6]:
             if kind in text:
                 continue
-            joined = text[:-1].rstrip(", ") + ", %s)" % kind if isinstance(handler.type, ast.Tuple) else "(%s, %s)" % (text, kind)
+            joined = (
+                text[:-1].rstrip(", ") + ", %s)" % kind
+                if isinstance(handler.type, ast.Tuple)
+                else "(%s, %s)" % (text, kind)
+            )
             yield site.swap("exceptions", "catch-more", 0.9 if kind in extra else 0.4, handler.type, joined)
         yield site.swap("exceptions", "catch-all", 0.3, handler.type, "Exception")
 
@@ -101,7 +106,12 @@ def _raises(site: Site) -> List[str]:
             names = [n.id for n in ast.walk(peer.exc) if isinstance(n, ast.Name)]
             handler = _handler_name(site, peer)
             text = "raise " + text
-            if text not in found and "\n" not in text and (site.bound([n for n in names if n != handler])) and handler not in names:
+            if (
+                text not in found
+                and "\n" not in text
+                and (site.bound([n for n in names if n != handler]))
+                and handler not in names
+            ):
                 found.append(text)
     for kind in site.issue.expected_exceptions[:2]:
         message = next((s for s in site.issue.strings if s not in site.issue.missing), "")
@@ -123,7 +133,9 @@ def return_values(site: Site) -> Iterator[Tuple[str, float]]:
         yield "", 0.4
         return
     seen = set()
-    own = [n for n in statements(site.function) if isinstance(n, ast.Return) and site.source.function(n) is site.function]
+    own = [
+        n for n in statements(site.function) if isinstance(n, ast.Return) and site.source.function(n) is site.function
+    ]
     for node in own:
         text = site.text(node.value) if node.value is not None else "None"
         names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name)]
@@ -131,7 +143,9 @@ def return_values(site: Site) -> Iterator[Tuple[str, float]]:
             seen.add(text)
             yield text, 0.6
     args = [name for name in site.arguments() if name in site.used] + site.arguments()[:2]
-    for text, weight in [("None", 0.6), ("False", 0.35), ("True", 0.3), ('""', 0.25), ("[]", 0.25)] + [(a, 0.35) for a in args[:3]]:
+    for text, weight in [("None", 0.6), ("False", 0.35), ("True", 0.3), ('""', 0.25), ("[]", 0.25)] + [
+        (a, 0.35) for a in args[:3]
+    ]:
         if text not in seen:
             seen.add(text)
             yield text, weight
@@ -155,6 +169,8 @@ def guards(site: Site) -> Iterator[Edit]:
         if not isinstance(site.node, (ast.Return, ast.Raise)):
             yield site.wrap("guards", "only-if", 0.9 * weight, "if %s:" % condition)
         for action, action_weight in actions:
+            if action.startswith("raise ") and not set(re.findall(r"\w+", condition)) & set(re.findall(r"\w+", action)):
+                action_weight *= 0.4
             lines = ["if %s:" % condition, "\t" + action]
             yield site.before("guards", "leave-if", 1.1 * weight * action_weight, lines)
 
@@ -173,7 +189,15 @@ def returns(site: Site) -> Iterator[Edit]:
         value = node.value
         text = site.text(value) if value is not None else "None"
         if value is not None:
-            for form, weight in (("bool(%s)", 0.6), ("not %s", 0.3), ("%s or None", 0.4), ("list(%s)", 0.3), ("str(%s)", 0.3), ("tuple(%s)", 0.25), ("iter(%s)", 0.2)):
+            for form, weight in (
+                ("bool(%s)", 0.6),
+                ("not %s", 0.3),
+                ("%s or None", 0.4),
+                ("list(%s)", 0.3),
+                ("str(%s)", 0.3),
+                ("tuple(%s)", 0.25),
+                ("iter(%s)", 0.2),
+            ):
                 yield site.swap("returns", form.split("(")[0].strip("% s") or "wrap", weight, value, form % atom(text))
             for other, weight in return_values(site):
                 if other and other != text:
@@ -196,7 +220,9 @@ def _final_returns(site: Site) -> Iterator[Edit]:
         return
     end = site.source.line_after(last)
     names = [a.arg for a in node.args.args if a.arg not in ("self", "cls")]
-    for value, weight in [("False", 0.5), ("True", 0.4), ("None", 0.1), ('""', 0.3), ("self", 0.3)] + [(n, 0.3) for n in names[:2]]:
+    for value, weight in [("False", 0.5), ("True", 0.4), ("None", 0.1), ('""', 0.3), ("self", 0.3)] + [
+        (n, 0.3) for n in names[:2]
+    ]:
         block = site.source.block(["return " + value], site.source.indent(last) or b"")
         yield Edit("returns", "final-return", weight, ((end, end, block),))
 
@@ -207,25 +233,40 @@ def like_checks(site: Site) -> Iterator[Edit]:
     if not site.statement_level or not isinstance(node, ast.If) or len(node.body) != 1 or node.orelse:
         return
     inner = node.body[0]
-    if not isinstance(inner, (ast.Raise, ast.Return, ast.Expr)) or site.source.data[site.source.start(node) :][:4] == b"elif":
+    if (
+        not isinstance(inner, (ast.Raise, ast.Return, ast.Expr))
+        or site.source.data[site.source.start(node) :][:4] == b"elif"
+    ):
         return
-    names = [n for n in [*site.scope(), *_self_attributes(site)] if n.split(".")[-1] in site.issue.identifiers or set(split_words(n)) & set(site.issue.words)]
-    names = sorted(names, key=lambda n: n.split(".")[-1] not in site.issue.identifiers)[:5]
+    names = [
+        n
+        for n in [*site.scope(), *_self_attributes(site)]
+        if n.split(".")[-1] in site.issue.identifiers or set(split_words(n)) & set(site.issue.words)
+    ]
+    names = sorted(names, key=lambda n: n.split(".")[-1] not in site.issue.identifiers)
     messages = [s for s in site.issue.strings if " " in s and s not in site.issue.missing][:2]
     body = site.text(inner)
     bodies = [body]
-    strings = [n for n in ast.walk(inner) if isinstance(n, (ast.JoinedStr, ast.Constant)) and isinstance(getattr(n, "value", ""), str)]
+    strings = [
+        n
+        for n in ast.walk(inner)
+        if isinstance(n, (ast.JoinedStr, ast.Constant)) and isinstance(getattr(n, "value", ""), str)
+    ]
     if isinstance(inner, ast.Raise) and strings:
         bodies = [body.replace(site.text(strings[0]), repr(message)) for message in messages] + bodies
     if isinstance(inner, ast.Raise) and "\n" in body:
         call = site.text(inner.exc.func) if isinstance(inner.exc, ast.Call) else None
         bodies = ["raise %s(%r)" % (call, message) for message in messages] if call else []
-    tests = ["%s and %s" % (a, b) for i, a in enumerate(names) for b in names[i + 1 :]] + names
+    said = set(re.findall(r"\w+", " ".join(messages)))
+    names = sorted(names, key=lambda n: n.split(".")[-1] not in said)[:6]
+    pairs = [(a, b) for i, a in enumerate(names) for b in names[i + 1 :] if a.split(".")[-1] != b.split(".")[-1]]
+    tests = ["%s and %s" % pair for pair in pairs] + names
     for index, text in enumerate(bodies):
         if "\n" in text:
             continue
         for condition in tests:
             weight = (0.9 if index < len(messages) and messages else 0.4) * (1.0 if " and " in condition else 0.8)
+            weight *= 1.0 if not said or all(n.split(".")[-1] in said for n in condition.split(" and ")) else 0.3
             yield site.after("like-checks", "new-check", weight, ["if %s:" % condition, "\t" + text])
 
 
@@ -298,7 +339,12 @@ def _copies(site: Site) -> Iterator[Edit]:
     seen = {here}
     for peer in site.peers()[:120]:
         text = site.text(peer)
-        if not isinstance(peer, (ast.Expr, ast.Assign, ast.AugAssign)) or "\n" in text or text in seen or len(text) > 100:
+        if (
+            not isinstance(peer, (ast.Expr, ast.Assign, ast.AugAssign))
+            or "\n" in text
+            or text in seen
+            or len(text) > 100
+        ):
             continue
         if isinstance(peer, ast.Expr) and not isinstance(peer.value, ast.Call):
             continue

@@ -36,7 +36,9 @@ def truthiness(site: Site) -> Iterator[Edit]:
             new = "(%s if %s is not None else %s)" % (left, left, right)
             yield site.swap("truthiness", "or-to-if-none", 0.8, node, new)
         if isinstance(node, ast.IfExp) and not isinstance(node.test, (ast.Compare, ast.BoolOp)):
-            yield site.swap("truthiness", "true-to-is-not-none", 0.9, node.test, atom(site.text(node.test)) + " is not None")
+            yield site.swap(
+                "truthiness", "true-to-is-not-none", 0.9, node.test, atom(site.text(node.test)) + " is not None"
+            )
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and len(node.args) == 1:
             if node.func.id in ("any", "all"):
                 inner = node.args[0]
@@ -96,7 +98,13 @@ def boundaries(site: Site) -> Iterator[Edit]:
             yield site.swap("boundaries", "drop-term", 0.3, node, right)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Div, ast.FloorDiv)):
             sign = "//" if isinstance(node.op, ast.Div) else "/"
-            yield site.swap("boundaries", "division", 0.5, node, "%s %s %s" % (atom(site.text(node.left)), sign, atom(site.text(node.right))))
+            yield site.swap(
+                "boundaries",
+                "division",
+                0.5,
+                node,
+                "%s %s %s" % (atom(site.text(node.left)), sign, atom(site.text(node.right))),
+            )
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("len", "range", "int"):
             yield site.swap("boundaries", "off-by-one", 0.35, node, "(%s - 1)" % site.text(node))
             yield site.swap("boundaries", "off-by-one", 0.35, node, "(%s + 1)" % site.text(node))
@@ -107,7 +115,11 @@ def boundaries(site: Site) -> Iterator[Edit]:
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("min", "max"):
             yield site.swap("boundaries", "min-max", 0.5, node.func, "max" if node.func.id == "min" else "min")
     for node in site.exprs:
-        if isinstance(node, ast.Compare) and len(node.ops) == 1 and isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+        if (
+            isinstance(node, ast.Compare)
+            and len(node.ops) == 1
+            and isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE))
+        ):
             for sign in COMPARE[type(node.ops[0])]:
                 weight = 0.8 if "=" in sign or sign in "<>" else 0.4
                 yield site.swap("boundaries", "compare", weight, node, _compare(site, node, sign))
@@ -122,7 +134,12 @@ def _slices(site: Site, node: ast.Slice) -> Iterator[Edit]:
     upper = site.text(node.upper) if node.upper is not None else ""
     if node.step is not None or not (lower or upper):
         return
-    for low, high in ((lower, ""), ("", upper), (lower + " + 1" if lower else "1", upper), (lower, upper + " + 1" if upper else "-1")):
+    for low, high in (
+        (lower, ""),
+        ("", upper),
+        (lower + " + 1" if lower else "1", upper),
+        (lower, upper + " + 1" if upper else "-1"),
+    ):
         if (low, high) != (lower, upper):
             yield site.swap("boundaries", "slice", 0.4, node, low + ":" + high)
 
@@ -147,11 +164,24 @@ def membership(site: Site) -> Iterator[Edit]:
                 yield from _membership_of_text(site, node, left, right)
             if kind in (ast.Eq, ast.NotEq, ast.In, ast.NotIn) and not _is_none(right):
                 for method in ("lower", "strip"):
-                    yield site.swap("membership", "fold-" + method, 0.3, left, "%s.%s()" % (atom(site.text(left)), method))
-            if isinstance(left, ast.Call) and isinstance(left.func, ast.Name) and left.func.id == "type" and kind in (ast.Eq, ast.Is):
-                new = "isinstance(%s, %s)" % (site.text(left.args[0]), site.text(right)) if left.args else site.text(node)
+                    yield site.swap(
+                        "membership", "fold-" + method, 0.3, left, "%s.%s()" % (atom(site.text(left)), method)
+                    )
+            if (
+                isinstance(left, ast.Call)
+                and isinstance(left.func, ast.Name)
+                and left.func.id == "type"
+                and kind in (ast.Eq, ast.Is)
+            ):
+                new = (
+                    "isinstance(%s, %s)" % (site.text(left.args[0]), site.text(right)) if left.args else site.text(node)
+                )
                 yield site.swap("membership", "type-to-isinstance", 0.9, node, new)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "issubclass"):
+        elif (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Name)
+            and node.func.id in ("isinstance", "issubclass")
+        ):
             yield from _type_tests(site, node)
 
 
@@ -165,7 +195,9 @@ def _membership_of_text(site: Site, node: ast.Compare, left: ast.expr, right: as
     if isinstance(right, (ast.Tuple, ast.List, ast.Set)) and right.elts:
         for text in site.issue.strings[:6]:
             if isinstance(right.elts[0], ast.Constant) and isinstance(right.elts[0].value, str) and len(text) < 20:
-                yield site.swap("membership", "add-member", 0.5, right.elts[-1], "%s, %r" % (site.text(right.elts[-1]), text))
+                yield site.swap(
+                    "membership", "add-member", 0.5, right.elts[-1], "%s, %r" % (site.text(right.elts[-1]), text)
+                )
         yield site.swap("membership", "add-none", 0.5, right.elts[-1], site.text(right.elts[-1]) + ", None")
     yield site.swap("membership", "reverse", 0.3, node, "%s %s %s" % (b, "not in" if negative else "in", a))
 
@@ -178,7 +210,9 @@ def _type_tests(site: Site, node: ast.Call) -> Iterator[Edit]:
     text = site.text(types)
     for extra in ("str", "bytes", "int", "float", "list", "tuple", "dict", "set", "type(None)"):
         if extra not in text:
-            joined = text[:-1].rstrip(", ") + ", %s)" % extra if isinstance(types, ast.Tuple) else "(%s, %s)" % (text, extra)
+            joined = (
+                text[:-1].rstrip(", ") + ", %s)" % extra if isinstance(types, ast.Tuple) else "(%s, %s)" % (text, extra)
+            )
             yield site.swap("membership", "more-types", 0.35, types, joined)
     if name == "issubclass":
         a = site.text(value)
@@ -278,7 +312,10 @@ def _conditions(site: Site) -> Iterator["tuple"]:
             if text not in seen and "\n" not in text and len(text) < 60 and site.bound(names):
                 seen.add(text)
                 yield text, 0.4
-                yield (text[4:] if text.startswith("not ") and isinstance(part, ast.UnaryOp) else "not " + atom(text)), 0.35
+                yield (
+                    (text[4:] if text.startswith("not ") and isinstance(part, ast.UnaryOp) else "not " + atom(text)),
+                    0.35,
+                )
 
 
 def _looked_up(site: Site) -> List["tuple"]:
@@ -292,7 +329,12 @@ def _looked_up(site: Site) -> List["tuple"]:
                 found.append(pair)
         elif isinstance(node, ast.Call) and site.klass is not None:
             for arg in node.args:
-                if isinstance(arg, ast.Name) and arg.id in site.arguments() and ("self", arg.id) not in found and _container(site):
+                if (
+                    isinstance(arg, ast.Name)
+                    and arg.id in site.arguments()
+                    and ("self", arg.id) not in found
+                    and _container(site)
+                ):
                     found.append(("self", arg.id))
     if site.klass is not None and _container(site):
         for _, key in list(found):
@@ -324,5 +366,10 @@ def _else_if(site: Site) -> Iterator[Edit]:
             yield Edit("booleans", "elif-to-if", 0.9, ((inner, inner + 4, b"if"),))
     block = source.siblings(node)
     index = block.index(node) if node in block else 0
-    if index and isinstance(block[index - 1], ast.If) and not block[index - 1].orelse and source.data[start : start + 3] == b"if ":
+    if (
+        index
+        and isinstance(block[index - 1], ast.If)
+        and not block[index - 1].orelse
+        and source.data[start : start + 3] == b"if "
+    ):
         yield Edit("booleans", "if-to-elif", 0.6, ((start, start + 2, b"elif"),))

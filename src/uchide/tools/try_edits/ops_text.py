@@ -27,6 +27,22 @@ def strings(site: Site) -> Iterator[Edit]:
             yield from _flags(site, node)
 
 
+def flag_variables(site: Site) -> Iterator[Edit]:
+    """Flags kept in a variable before they reach the pattern."""
+    node = site.node
+    if (
+        site.unit.part is not None
+        or not isinstance(node, ast.Assign)
+        or "flags" not in site.text(node.targets[0]).lower()
+    ):
+        return
+    text = site.text(node.value)
+    for flag in FLAGS:
+        if flag not in text:
+            new = "re." + flag if text == "0" else "%s | re.%s" % (text, flag)
+            yield site.swap("patterns", "flag", 0.5, node.value, new)
+
+
 def _is_pattern(site: Site, node: ast.Constant) -> bool:
     literal = site.text(node)
     parent = site.source.parents.get(node)
@@ -162,7 +178,16 @@ def _classes(value: str, chars: List[str]) -> Iterator[Tuple[str, float, str]]:
                 new = text[:head] + "".join(items[:index] + items[index + 1 :]) + "]"
                 weight = 0.6 if any(c in items[index] for c in chars) else 0.3
                 yield "drop-from-class", weight, value[: match.start()] + new + value[match.end() :]
-    for old, new in ((r"\w", r"[\w-]"), (r"\w", r"\S"), (r"\s", "[ \\t]"), (r"\d", r"\w"), (r"\s*", r"\s+"), (r"\s+", r"\s*"), (" ", r"\s+"), (" ", r"\s*")):
+    for old, new in (
+        (r"\w", r"[\w-]"),
+        (r"\w", r"\S"),
+        (r"\s", "[ \\t]"),
+        (r"\d", r"\w"),
+        (r"\s*", r"\s+"),
+        (r"\s+", r"\s*"),
+        (" ", r"\s+"),
+        (" ", r"\s*"),
+    ):
         for match in list(re.finditer(re.escape(old), value))[:4]:
             yield "other-class", 0.3, value[: match.start()] + new + value[match.end() :]
 
@@ -188,10 +213,21 @@ def _flags(site: Site, node: ast.Call) -> Iterator[Edit]:
     """Flags of a compiled pattern."""
     name = site.text(node.func)
     module, _, method = name.rpartition(".")
-    if method not in ("compile", "match", "search", "fullmatch", "sub", "findall", "split", "finditer") or module not in ("re", "regex", "_re"):
+    if method not in (
+        "compile",
+        "match",
+        "search",
+        "fullmatch",
+        "sub",
+        "findall",
+        "split",
+        "finditer",
+    ) or module not in ("re", "regex", "_re"):
         return
     texts = [(arg, site.text(arg)) for arg in list(node.args[1:]) + [k.value for k in node.keywords]]
-    flagged = [(arg, text) for arg, text in texts if "re." in text or re.search(r"\b[A-Z]+\b", text)]
+    flagged = [
+        (arg, text) for arg, text in texts if "flags" in text or module + "." in text or re.search(r"\b[A-Z]+\b", text)
+    ]
     for flag in FLAGS:
         if flagged:
             arg, text = flagged[-1]

@@ -34,7 +34,9 @@ def neighbours(root: str, path: str, sources: Dict[str, Source]) -> Dict[str, So
     return found
 
 
-def carry_over(mutant: Mutant, unit: Unit, near: Dict[str, Source], issue: Issue, trace: Dict[str, Any]) -> List[Mutant]:
+def carry_over(
+    mutant: Mutant, unit: Unit, near: Dict[str, Source], issue: Issue, trace: Dict[str, Any]
+) -> List[Mutant]:
     """The mutant's edit at each peer of its statement."""
     function = unit.source.function(unit.node)
     if function is None or unit.source.klass(function) is None or unit.part is not None:

@@ -12,14 +12,32 @@ from .source import Change, Edit, Source
 
 Operator = Callable[[Site], Iterator[Edit]]
 OPERATORS = (
-    ops_logic.truthiness, ops_logic.boundaries, ops_logic.membership, ops_logic.booleans,
-    ops_flow.exceptions, ops_flow.guards, ops_flow.returns, ops_flow.like_checks, ops_flow.moves,
-    ops_expr.names, ops_expr.arguments, ops_expr.defaults, ops_expr.normalise, ops_expr.short_values,
-    ops_expr.wrapping, ops_expr.class_level, ops_text.strings,
+    ops_logic.truthiness,
+    ops_logic.boundaries,
+    ops_logic.membership,
+    ops_logic.booleans,
+    ops_flow.exceptions,
+    ops_flow.guards,
+    ops_flow.returns,
+    ops_flow.like_checks,
+    ops_flow.moves,
+    ops_expr.names,
+    ops_expr.arguments,
+    ops_expr.defaults,
+    ops_expr.normalise,
+    ops_expr.short_values,
+    ops_expr.wrapping,
+    ops_expr.class_level,
+    ops_text.strings,
+    ops_text.flag_variables,
 )  # type: Tuple[Operator, ...]
-UNITS = 90
+UNITS = 60
 NOISE = 0.45
 SHARPNESS = 1.5
+CRUEL = frozenset(
+    "negate negate-part always never flip-bool bool-to-none number sign delete drop other-variable other-value other-name"
+    " other-target unwrap near-text issue-text catch-pass catch-all swap dict set bool-wrap drop-branch reverse".split()
+)
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d+")
 MAX_LIKE = 8
 
@@ -63,6 +81,16 @@ def build(
             raw[key] = mutant
     noisy = [m._replace(score=m.score * 2.718281828 ** rng.gauss(0.0, NOISE)) for m in raw.values()]
     return penalise(noisy)
+
+
+def trust(mutant: Mutant) -> float:
+    """How often an edit of this kind, once it works, is a repair and not a trick: cruel edits are trusted least."""
+    name = mutant.name[:-4] if mutant.name.endswith("-all") else mutant.name
+    if name in CRUEL:
+        return 0.25
+    return (
+        0.5 if mutant.family in ("names", "wrapping", "copies", "moves", "normalise", "lengths", "boundaries") else 1.0
+    )
 
 
 def wanted_tokens(issue: Issue) -> Set[str]:

@@ -44,6 +44,10 @@ class Plan(NamedTuple):
         return sum(part.score for part in self.parts) / len(self.parts) ** 2
 
     @property
+    def worth(self) -> float:
+        return self.score * min(pool.trust(part) for part in self.parts)
+
+    @property
     def label(self) -> str:
         return " + ".join("%s/%s %s:%d" % (p.family, p.name, p.path, p.line) for p in self.parts)
 
@@ -59,7 +63,9 @@ def trace(root: str, script: str) -> Dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="try_edits") as scratch:
         out = os.path.join(scratch, "trace.json")
         argv = [sys.executable, os.path.join(HERE, "trace.py"), os.path.abspath(script), root, out]
-        subprocess.run(argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+        subprocess.run(
+            argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
+        )
         with open(out, encoding="utf-8") as file:
             return dict(json.load(file))
 
@@ -68,7 +74,12 @@ def run_script(root: str, script: str) -> Tuple[Outcome, float]:
     """The reproduction as it is: its outcome and CPU seconds."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(
-        [sys.executable, os.path.abspath(script)], cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False
+        [sys.executable, os.path.abspath(script)],
+        cwd=root,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        check=False,
     )
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
@@ -78,15 +89,17 @@ def run_script(root: str, script: str) -> Tuple[Outcome, float]:
 class Search:
     """One seeded search over one tree."""
 
-    def __init__(self, root: str, script: str, record: Dict[str, Any], expected: str, seed: int, limits: Limits) -> None:
+    def __init__(
+        self, root: str, script: str, record: Dict[str, Any], expected: str, seed: int, limits: Limits
+    ) -> None:
         self.root = os.path.realpath(root)
         self.script = os.path.abspath(script)
         self.expected = expected
-        self.limits = limits
         self.rng = random.Random("search %d" % seed)
         self.baseline, cpu = run_script(self.root, self.script)
         self.cpu_limit = max(CPU_FLOOR_S, 5 * cpu)
         self.trace = trace(self.root, self.script)
+        self.limits = limits._replace(mutants=scaled(limits.mutants, self.trace["events"]))
         self.issue = build(record, expected, self.baseline.out + last_line(self.baseline.err))  # type: Issue
         self.sources = localise.read_sources(self.root, self.trace)
         self.units = localise.rank(self.sources, self.trace, self.issue)
@@ -144,7 +157,9 @@ class Search:
                 data = self.data(Plan((mutant, *more)))
                 outcome = self.forks.run(data) if data else None
                 if outcome is not None and outcome.rc == 0 and same_output(outcome.out, self.expected):
-                    boosted = [part._replace(score=mutant.score * PEER_BONUS * (1 + len(more))) for part in (mutant, *more)]
+                    boosted = [
+                        part._replace(score=mutant.score * PEER_BONUS * (1 + len(more))) for part in (mutant, *more)
+                    ]
                     self.plausible.append(Plan(tuple(boosted)))
 
     def _try(self, plan: Plan) -> bool:
@@ -189,13 +204,13 @@ class Search:
         rows = []  # type: List[Dict[str, Any]]
         survivors = checked = 0
         shapes = set()  # type: Set[str]
-        for plan in sorted(self.plausible, key=lambda p: -p.score * self.rng.uniform(0.7, 1.3)):
+        for plan in sorted(self.plausible, key=lambda p: -p.worth * self.rng.uniform(0.7, 1.3)):
             data = self.data(plan)
             shape = "".join(ast.dump(ast.parse(text)) for _, text in sorted(data.items()))
             if shape in shapes:
                 continue
             shapes.add(shape)
-            row = {"label": plan.label, "score": round(plan.score, 4), "edits": line_edits(self.sources, data)}
+            row = {"label": plan.label, "score": round(plan.worth, 4), "edits": line_edits(self.sources, data)}
             row.update({"checked": False, "failed": [], "plan": plan})
             if checked < self.limits.checks and survivors < self.limits.survivors:
                 failed = run_tests(self.root, ids, data).failed if ids else []
@@ -213,6 +228,11 @@ class Search:
             weights = [row["score"] ** 2 + 1e-9 for row in alive]
             drawn.append(alive.pop(self.rng.choices(range(len(alive)), weights)[0]))
         return drawn
+
+
+def scaled(mutants: int, events: int) -> int:
+    """Fewer candidates where one run does more work, measured by traced events: the same number on any machine."""
+    return max(20, int(mutants / (1.0 + events / 50000.0)))
 
 
 def last_line(text: str) -> str:

@@ -1,6 +1,6 @@
 """Fork server: runs a script up to the point where a given file is about to be loaded, then forks there per mutant.
 
-Started as a program: `server.py SCRIPT FILE CPU_S MEM_MB`. First line on stdin: {"modules": [imported beforehand],
+Started as a program: `server.py SCRIPT FILE CPU_S MEM_MB`. First line on stdin: {"modules": [[name, file] imported beforehand],
 "files": [absolute paths of source files compiled beforehand]}. Then one JSON request a line: {"sources": {absolute path:
 text}}; one JSON answer a line on stdout: {"rc", "out", "err"}; rc < 0 is the signal.
 The first answer is {"ready": true}; a script that never loads the file ends the server with {"ready": false}.
@@ -44,7 +44,7 @@ def main(argv):
             state["serving"] = False
             with open(path, "rb") as file:
                 state["chunks"] = chunks.Chunks(file.read(), path)
-            _precompile(setup["files"], codes)
+            _precompile(setup["files"] + [file for name, file in setup["modules"] if name not in sys.modules], codes)
             sources.update(_serve(requests, answers, float(cpu_s), int(mem_mb)))
 
     def compiler(text, path):
@@ -72,7 +72,7 @@ def _load(here, name):
 
 def _preload(modules, state):
     """Import what the script will import from elsewhere; a mutant, forked meanwhile, imports only what it needs."""
-    for name in modules:
+    for name, _ in modules:
         if not state["serving"]:
             return
         try:
@@ -83,9 +83,11 @@ def _preload(modules, state):
 
 def _precompile(files, codes):
     for path in files:
+        if not path or not path.endswith(".py"):
+            continue
         try:
             with open(path, "rb") as file:
-                codes[path] = compile(file.read(), path, "exec", dont_inherit=True)
+                codes[os.path.realpath(path)] = compile(file.read(), path, "exec", dont_inherit=True)
         except (OSError, SyntaxError, ValueError):
             continue
 

@@ -124,7 +124,13 @@ class Site:
         return Edit(family, name, weight, ((end, end, self.source.block(lines, indent)),))
 
     def wrap(
-        self, family: str, name: str, weight: float, first: str, after: Sequence[str] = (), node: Optional[ast.stmt] = None
+        self,
+        family: str,
+        name: str,
+        weight: float,
+        first: str,
+        after: Sequence[str] = (),
+        node: Optional[ast.stmt] = None,
     ) -> Edit:
         """`first` as a new block line, the statement one level in, then further lines."""
         node = node or self.node

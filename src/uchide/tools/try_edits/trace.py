@@ -2,7 +2,9 @@
 
 `trace.py SCRIPT ROOT OUT`: OUT gets {"lines": {path: {line: [runtime hits, import-time hits, last use]}},
 "functions": {path: {first line: calls}}, "raised": [[path, line, exception type, depth]], "returned": [[path, first line,
-text of a small value]], "values": {path: {"line name": kinds}}, "modules": [imported outside the root, in order], "events": n}. Paths are relative to ROOT.
+text of a small value]],
+"values": {path: {"line name": kinds}}, "modules": [[name, file] imported from outside
+the root, standard library first], "events": n}. Paths are relative to ROOT.
 """
 
 import json
@@ -126,9 +128,16 @@ def main(argv):
         path = getattr(value, "__file__", None)
         inside = path is not None and os.path.realpath(path).startswith(tracer.root)
         if name not in known and not inside and not name.startswith("_") and name != "__main__":
-            outside.append((path is not None and "site-packages" in path, name))
+            outside.append((path is not None and "site-packages" in path, name, path))
     report = {"lines": tracer.lines, "functions": tracer.functions, "raised": tracer.raised, "failure": failure}
-    report.update({"returned": tracer.returned, "values": tracer.kinds, "events": tracer.events, "modules": [name for _, name in sorted(outside, key=lambda item: item[0])]})
+    report.update(
+        {
+            "returned": tracer.returned,
+            "values": tracer.kinds,
+            "events": tracer.events,
+            "modules": [row[1:] for row in sorted(outside, key=lambda row: row[0])],
+        }
+    )
     with open(out, "w", encoding="utf-8") as file:
         json.dump(report, file, sort_keys=False)
     sys.stdout.flush()
