@@ -47,6 +47,8 @@ class LineTracer(object):
         self.hits = {}
         self.codes = {}
         self.frames = {}
+        self.spent = set()  # (code id, line, kind) with nothing left to record
+        self.busy = set()  # ids of frames whose next event matters even so
         self.reached = set()
         self.recorded = self.seen = 0
         self.threads = _tracing.Threads()
@@ -81,29 +83,41 @@ class LineTracer(object):
 
     def event(self, frame, kind, value=None):
         """One event. True if this line can yield no further record."""
-        code, line = frame.f_code, frame.f_lineno
+        key = (id(frame.f_code), frame.f_lineno, kind)
+        if key in self.spent and id(frame) not in self.busy:  # most events of a long run end here
+            self.seen += 1
+            return True
         state = self.state(frame)
         now = self.settle(frame, state) if state.seq is not None else None
-        if kind == "return" and (state.raised or not _tracing.in_function(code)):  # unwinding, told already
+        if kind == "return" and (state.raised or not _tracing.in_function(frame.f_code)):  # unwinding, told already
             return True
         state.raised = kind == "exception"
-        if not state.active:
-            return False
+        spent = state.active and self.record(frame, state, key, value, now)
+        if state.raised or state.seq is not None:
+            self.busy.add(id(frame))
+        else:
+            self.busy.discard(id(frame))
+        return spent
+
+    def record(self, frame, state, key, value, now):
+        """Write what is asked for and still below the caps. True if this line can yield no further record."""
+        code, line = frame.f_code, key[1]
         self.seen += 1
         if (code.co_filename, line) not in self.reached:
             self.reached.add((code.co_filename, line))
             self.events.write({"k": "reach", "file": self.shown[code.co_filename], "line": line})
-        if self.recorded >= self.config["max"] or not any(lo <= line <= hi for lo, hi in self.ranges(code.co_filename)):
-            return True
-        key = (id(code), line, kind)
         hit = self.hits.get(key, 0) + 1
-        if hit > self.config["hits"]:
-            return True
-        self.codes[id(code)] = code  # keeps the id taken
-        self.hits[key] = hit
-        self.recorded += 1
-        self.write(frame, state, kind, value, hit, now)
-        return hit == self.config["hits"]
+        inside = any(lo <= line <= hi for lo, hi in self.ranges(code.co_filename))
+        if inside and hit <= self.config["hits"] and self.recorded < self.config["max"]:
+            self.hits[key] = hit
+            self.codes[key[0]] = code  # keeps the id taken
+            self.recorded += 1
+            self.write(frame, state, key[2], value, hit, now)
+        if inside and hit < self.config["hits"] and self.recorded < self.config["max"]:
+            return False
+        self.codes[key[0]] = code
+        self.spent.add(key)
+        return True
 
     def write(self, frame, state, kind, value, hit, now):
         code = frame.f_code
@@ -124,6 +138,7 @@ class LineTracer(object):
 
     def leave(self, frame):
         self.frames.pop(id(frame), None)
+        self.busy.discard(id(frame))
 
     def finish(self):
         self.events.write({"k": "end", "seen": self.seen, "replaced": False})
