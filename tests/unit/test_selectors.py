@@ -95,7 +95,7 @@ def reference(matrix: Matrix, candidates: list[Candidate], own: bool) -> str | N
     return candidates[index].run
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(worlds())
 def test_scoring_selectors_follow_the_published_rule(world):
     matrix, candidates = world
@@ -103,7 +103,7 @@ def test_scoring_selectors_follow_the_published_rule(world):
         assert choose(matrix, candidates, name, no_suite="abstain").run == reference(matrix, candidates, own)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(worlds())
 def test_first_and_shortest(world):
     matrix, candidates = world
@@ -114,7 +114,7 @@ def test_first_and_shortest(world):
     assert choose(matrix, candidates, "shortest").run == (having[min(lengths)[1]].run if having else None)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(worlds(), st.randoms())
 def test_run_order_matters_only_between_patches_of_one_length_and_score(world, random):
     matrix, candidates = world
@@ -130,7 +130,7 @@ def test_run_order_matters_only_between_patches_of_one_length_and_score(world, r
         assert chars[after.patch_sha256] == chars[before.patch_sha256] == min(chars[sha] for sha in before.tied)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(worlds())
 def test_one_more_run_with_a_known_patch_changes_no_patch_that_is_picked(world):
     matrix, candidates = world
@@ -142,7 +142,7 @@ def test_one_more_run_with_a_known_patch_changes_no_patch_that_is_picked(world):
     assert (after.patch_sha256, after.run, after.scores) == (before.patch_sha256, before.run, before.scores)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(worlds(), st.sampled_from(["passed", "failed"]))
 def test_a_suite_that_says_the_same_of_all_patches_changes_no_pick(world, status):
     matrix, candidates = world
