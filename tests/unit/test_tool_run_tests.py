@@ -163,7 +163,7 @@ def test_own_alarm():
 def test_z(): pass
 """
     root = write(tmp_path / "r", {"test_a.py": text})
-    rc, results, _ = run(root, "pytest", PYTEST, "--per-test-timeout", "1.2")
+    rc, results, _ = run(root, "pytest", PYTEST, "--per-test-timeout", "2")
     assert rc == 1
     assert statuses(results) == {
         "test_a": "passed",
@@ -323,7 +323,7 @@ def test_unittest_statuses(tmp_path: Path, python: str) -> None:
     }
     root = write(tmp_path / "r", files)
     asked = ["pk/test_u.py", "pk.test_syn.A.test_x", "pk.test_imp.A.test_x", "pk.test_u.A.gone", "pk.gone.A.x"]
-    rc, results, _ = run(root, "unittest", [python, "-m", "unittest"], "--per-test-timeout", "1", *asked)
+    rc, results, _ = run(root, "unittest", [python, "-m", "unittest"], "--per-test-timeout", "2", *asked)
     assert rc == 1
     assert {name.replace("pk.test_u.", ""): (entry["status"], entry["phase"]) for name, entry in results.items()} == {
         "A.test_ok": ("passed", "call"),

@@ -104,7 +104,9 @@ class Run(object):
                     on_event(self, json.loads(line.decode("ascii")))
                     self.since = time.monotonic()
             dead_at = None if alive else dead_at or time.monotonic()
-            if not alive and (not ready or time.monotonic() - dead_at > 2):  # a grandchild may go on printing
+            if dead_at and console in open_fds and time.monotonic() - dead_at > 2:  # a grandchild may go on printing
+                open_fds.remove(console)
+            elif not alive and not ready:
                 return
             if alive and time.monotonic() - self.since > self._patience():
                 self.timed_out = not self.ended
