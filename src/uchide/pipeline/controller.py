@@ -176,8 +176,9 @@ def _failures(run: Path, code: int, watcher: Watcher) -> dict[str, str]:
     if code == 0 and not failures:
         return {}
     for name in watcher.expected:
-        if watcher.states.get(name, {}).get("ended") is False:
-            failures[name] = f"ended without a word (killed?); its log: {run / 'logs' / name}.log"
+        log = run / "logs" / f"{name}.log"
+        if log.exists() and not (run / "done" / name).exists() and name not in failures:
+            failures[name] = f"ended without a word (killed?); its log: {log}"
     if not failures:
         tail = (run / "snakemake.log").read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         raise StageError(f"Snakemake ended with status {code}", hint="\n".join([*tail, f"all of it: {run}"]))
