@@ -1,4 +1,4 @@
-"""Chooses which existing tests one run checks: files related to what the reproduction ran, then a seeded sample of ids."""
+"""Chooses which existing tests one run checks: related files, then a seeded sample of ids."""
 
 import json
 import math
@@ -95,7 +95,7 @@ def _document_counts(
 
 
 def choose_ids(root: str, units: Sequence[Unit], issue: Issue, seed: int) -> Tuple[List[str], List[str]]:
-    """(targets looked at, chosen ids). A fifth of the ids of the related files, at least ten; related names are likelier."""
+    """Targets and chosen ids: a fifth of the ids of related files, at least ten; related names are likelier."""
     rng = random.Random("tests %d" % seed)
     targets = test_targets(root, units, issue)[: 2 if runner_kind() == "django" else MAX_FILES]
     ids = collect(root, targets) if targets else []

@@ -1,4 +1,4 @@
-"""Command line: `reproduce` runs the snippet, `localise` ranks places, `choose` picks tests, `search` looks for a repair."""
+"""Command line: `reproduce` runs the snippet, `localise` ranks places, `choose` picks tests, `search` repairs."""
 
 import argparse
 import json

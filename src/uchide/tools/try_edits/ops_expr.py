@@ -8,8 +8,9 @@ from .source import FUNCTIONS, Edit, stored_names
 
 METHODS = (
     ("lower", "upper", "casefold", "title", "capitalize"), ("strip", "rstrip", "lstrip"), ("find", "rfind", "index"),
-    ("split", "rsplit", "splitlines"), ("partition", "rpartition"), ("append", "extend", "insert"), ("keys", "values", "items"),
-    ("startswith", "endswith"), ("match", "search", "fullmatch"), ("get", "pop", "setdefault"), ("add", "update"), ("sub", "subn"),
+    ("split", "rsplit", "splitlines"), ("partition", "rpartition"), ("append", "extend", "insert"),
+    ("keys", "values", "items"), ("startswith", "endswith"), ("match", "search", "fullmatch"),
+    ("get", "pop", "setdefault"), ("add", "update"), ("sub", "subn"),
     ("isdigit", "isdecimal", "isnumeric", "isalnum"), ("encode", "decode"), ("group", "groups"), ("remove", "discard"),
     ("join", "replace"), ("read", "readline", "readlines"), ("start", "end"),
 )  # fmt: skip

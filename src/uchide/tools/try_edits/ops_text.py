@@ -225,9 +225,8 @@ def _flags(site: Site, node: ast.Call) -> Iterator[Edit]:
     ) or module not in ("re", "regex", "_re"):
         return
     texts = [(arg, site.text(arg)) for arg in list(node.args[1:]) + [k.value for k in node.keywords]]
-    flagged = [
-        (arg, text) for arg, text in texts if "flags" in text or module + "." in text or re.search(r"\b[A-Z]+\b", text)
-    ]
+    marks = re.compile(r"flags|\b[A-Z]+\b|" + re.escape(module + "."))
+    flagged = [(arg, text) for arg, text in texts if marks.search(text)]
     for flag in FLAGS:
         if flagged:
             arg, text = flagged[-1]

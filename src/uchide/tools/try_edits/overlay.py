@@ -13,7 +13,7 @@ import sys
 def install(sources, before_load=None, compiler=None, codes=None):
     """Answer imports of the paths in `sources` with its text. `before_load(path)` runs first for every source file.
 
-    `compiler(text, path)` may give a code object; None means an ordinary compile. `codes` holds code of unchanged files.
+    `compiler(text, path)` may give a code object; None means an ordinary compile. `codes` is code of unchanged files.
     """
     loader = importlib.machinery.SourceFileLoader
     original = loader.get_code

@@ -4,7 +4,7 @@ import random
 import re
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
-from . import ops_expr, ops_flow, ops_logic, ops_text
+from . import ops_bool, ops_expr, ops_flow, ops_logic, ops_moves, ops_raise, ops_text
 from .issue import Issue
 from .localise import Unit
 from .site import Repo, Site
@@ -15,12 +15,12 @@ OPERATORS = (
     ops_logic.truthiness,
     ops_logic.boundaries,
     ops_logic.membership,
-    ops_logic.booleans,
-    ops_flow.exceptions,
+    ops_bool.booleans,
+    ops_raise.exceptions,
     ops_flow.guards,
     ops_flow.returns,
     ops_flow.like_checks,
-    ops_flow.moves,
+    ops_moves.moves,
     ops_expr.names,
     ops_expr.arguments,
     ops_expr.defaults,
@@ -34,9 +34,10 @@ OPERATORS = (
 UNITS = 60
 NOISE = 0.45
 SHARPNESS = 1.5
+WEAK = frozenset("names wrapping copies moves normalise lengths boundaries".split())
 CRUEL = frozenset(
-    "negate negate-part always never flip-bool bool-to-none number sign delete drop other-variable other-value other-name"
-    " other-target unwrap near-text issue-text catch-pass catch-all swap dict set bool-wrap drop-branch reverse".split()
+    "negate negate-part always never flip-bool bool-to-none number sign delete drop other-variable other-value"
+    " other-name other-target unwrap near-text issue-text catch-pass catch-all swap dict set drop-branch".split()
 )
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d+")
 MAX_LIKE = 8
@@ -88,9 +89,7 @@ def trust(mutant: Mutant) -> float:
     name = mutant.name[:-4] if mutant.name.endswith("-all") else mutant.name
     if name in CRUEL:
         return 0.25
-    return (
-        0.5 if mutant.family in ("names", "wrapping", "copies", "moves", "normalise", "lengths", "boundaries") else 1.0
-    )
+    return 0.5 if mutant.family in WEAK else 1.0
 
 
 def wanted_tokens(issue: Issue) -> Set[str]:
@@ -104,7 +103,7 @@ def hint(changes: Sequence[Change], wanted: Set[str]) -> float:
     if tokens & wanted:
         return 1.7
     if wanted & {"True", "False"} and tokens & {"bool", "not", "is", "isinstance", "any", "all"}:
-        return 1.4
+        return 1.7
     return 1.0
 
 

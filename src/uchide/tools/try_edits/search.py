@@ -1,4 +1,4 @@
-"""The search: run candidates in order until the budget is spent, pair up partial successes, check and pick survivors."""
+"""The search: run candidates in order until the budget is spent, pair partial successes, check, pick survivors."""
 
 import ast
 import difflib
@@ -15,7 +15,7 @@ from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 from . import localise, peers, pool
 from .check import run_tests
 from .forks import Forks, Outcome, clean, same_output
-from .issue import Issue, build
+from .issue import build
 from .pool import Mutant
 from .source import Change, Source
 
@@ -27,7 +27,7 @@ PEER_BONUS = 1.5
 class Limits(NamedTuple):
     """Budgets, all counted, none timed: the same seed gives the same search on any machine."""
 
-    mutants: int = 300
+    mutants: int = 450
     plausible: int = 14
     checks: int = 8
     survivors: int = 4
@@ -99,10 +99,11 @@ class Search:
         self.baseline, cpu = run_script(self.root, self.script)
         self.cpu_limit = max(CPU_FLOOR_S, 5 * cpu)
         self.trace = trace(self.root, self.script)
-        self.limits = limits._replace(mutants=scaled(limits.mutants, self.trace["events"]))
-        self.issue = build(record, expected, self.baseline.out + last_line(self.baseline.err))  # type: Issue
+        self.issue = build(record, expected, self.baseline.out + last_line(self.baseline.err))
         self.sources = localise.read_sources(self.root, self.trace)
         self.units = localise.rank(self.sources, self.trace, self.issue)
+        sizes = [len(unit.source.data) for unit in self.units[:30]] or [0]
+        self.limits = limits._replace(mutants=scaled(limits.mutants, self.trace["events"], sum(sizes) // len(sizes)))
         self.plausible = []  # type: List[Plan]
         self.partial = []  # type: List[Tuple[float, Plan, Set[int]]]
         self.tried = 0
@@ -221,7 +222,7 @@ class Search:
         return rows
 
     def pick(self, rows: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """The survivors in the order in which they should be proposed; the first is a seeded draw that favours scores."""
+        """The survivors in the order in which to propose them: seeded draws that favour scores."""
         alive = [row for row in rows if row["checked"] and not row["failed"]]
         drawn = []
         while alive:
@@ -230,9 +231,9 @@ class Search:
         return drawn
 
 
-def scaled(mutants: int, events: int) -> int:
-    """Fewer candidates where one run does more work, measured by traced events: the same number on any machine."""
-    return max(20, int(mutants / (1.0 + events / 50000.0)))
+def scaled(mutants: int, events: int, size: int) -> int:
+    """Fewer candidates where one costs more, judged by traced events and bytes to compile: the same on any machine."""
+    return max(20, int(mutants / (1.0 + events / 50000.0 + size / 150000.0)))
 
 
 def last_line(text: str) -> str:

@@ -1,8 +1,8 @@
 """Fork server: runs a script up to the point where a given file is about to be loaded, then forks there per mutant.
 
-Started as a program: `server.py SCRIPT FILE CPU_S MEM_MB`. First line on stdin: {"modules": [[name, file] imported beforehand],
-"files": [absolute paths of source files compiled beforehand]}. Then one JSON request a line: {"sources": {absolute path:
-text}}; one JSON answer a line on stdout: {"rc", "out", "err"}; rc < 0 is the signal.
+Started as a program: `server.py SCRIPT FILE CPU_S MEM_MB`. First line on stdin: {"modules": [[name, file] to import
+beforehand], "files": [absolute paths of source files to compile beforehand]}. Then one JSON request a line, {"sources":
+{absolute path: text}}, and for each one JSON answer a line on stdout: {"rc", "out", "err"}; rc < 0 is the signal.
 The first answer is {"ready": true}; a script that never loads the file ends the server with {"ready": false}.
 """
 

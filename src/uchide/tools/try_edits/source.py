@@ -1,7 +1,7 @@
 """One source file as bytes plus its syntax tree: spans, indentation, scopes, and the edits made of them."""
 
 import ast
-from typing import Dict, Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
+from typing import Iterator, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 Change = Tuple[int, int, bytes]
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

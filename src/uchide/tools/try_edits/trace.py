@@ -1,10 +1,10 @@
 """Runs a script once under a tracer and writes what its repository code did. Started as a program.
 
-`trace.py SCRIPT ROOT OUT`: OUT gets {"lines": {path: {line: [runtime hits, import-time hits, last use]}},
-"functions": {path: {first line: calls}}, "raised": [[path, line, exception type, depth]], "returned": [[path, first line,
-text of a small value]],
-"values": {path: {"line name": kinds}}, "modules": [[name, file] imported from outside
-the root, standard library first], "events": n}. Paths are relative to ROOT.
+`trace.py SCRIPT ROOT OUT`: OUT gets, with paths relative to ROOT,
+- "lines": {path: {line: [runtime hits, import-time hits, last use]}}, files in the order in which they were loaded,
+- "functions": {path: {first line: calls}}, "values": {path: {"first-line parameter": [kinds of values]}},
+- "raised": [[path, line, exception type, depth]], "returned": [[path, first line, text of a small value]],
+- "modules": [[name, file] imported from outside ROOT, standard library first], "events": n, "failure": type or null.
 """
 
 import json
