@@ -3,6 +3,9 @@
 import os
 import sys
 
+if sys.version_info < (3, 8):
+    sys.stderr.write("try_edits needs Python 3.8 or newer; this is %s\n" % sys.version.split()[0])
+    sys.exit(2)
 if __package__:
     from .cli import main
 else:

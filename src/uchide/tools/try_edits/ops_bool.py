@@ -5,7 +5,7 @@ from typing import Iterator, List
 
 from .ops_logic import tested
 from .site import Site, atom
-from .source import Edit
+from .source import Edit, subscript_key
 
 
 def booleans(site: Site) -> Iterator[Edit]:
@@ -107,8 +107,8 @@ def _looked_up(site: Site) -> List["tuple"]:
     """(container, key) of every subscript, plus parameters that may be keys of the object itself."""
     found = []
     for node in ast.walk(site.node):
-        if isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
-            key = node.slice
+        if isinstance(node, ast.Subscript) and subscript_key(node) is not None:
+            key = subscript_key(node)
             pair = (site.text(node.value), site.text(key))
             if isinstance(key, (ast.Name, ast.Attribute)) and pair not in found:
                 found.append(pair)

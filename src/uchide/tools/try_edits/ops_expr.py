@@ -4,7 +4,7 @@ import ast
 from typing import Dict, Iterator, List, Tuple
 
 from .site import Site, atom
-from .source import FUNCTIONS, Edit, stored_names
+from .source import FUNCTIONS, Edit, stored_names, subscript_key
 
 METHODS = (
     ("lower", "upper", "casefold", "title", "capitalize"), ("strip", "rstrip", "lstrip"), ("find", "rfind", "index"),
@@ -123,12 +123,13 @@ def defaults(site: Site) -> Iterator[Edit]:
     for node in site.exprs:
         if isinstance(node, ast.Call):
             yield from _call_defaults(site, node)
-        elif isinstance(node, ast.Subscript) and not isinstance(node.slice, ast.Slice):
-            base, key = site.text(node.value), site.text(node.slice)
+        elif isinstance(node, ast.Subscript) and subscript_key(node) is not None:
+            inner = subscript_key(node)
+            base, key = site.text(node.value), site.text(inner)
             for value in ("None", '""', "[]", "{}", "0", key):
                 weight = 0.5 if value == "None" else 0.25
                 yield site.swap("defaults", "get", weight, node, "%s.get(%s, %s)" % (base, key, value))
-            if isinstance(node.slice, ast.Constant) and node.slice.value in (0, -1):
+            if isinstance(inner, ast.Constant) and inner.value in (0, -1):
                 yield site.swap("defaults", "first-or-none", 0.5, node, "(%s[%s] if %s else None)" % (base, key, base))
 
 

@@ -13,7 +13,7 @@ import tempfile
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 from . import localise, peers, pool
-from .check import run_tests
+from .check import ToolError, run_tests
 from .forks import Forks, Outcome, clean, same_output
 from .issue import build
 from .pool import Mutant
@@ -21,6 +21,7 @@ from .source import Change, Source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 CPU_FLOOR_S = 0.5
+SCRIPT_S = 120
 PEER_BONUS = 1.5
 
 
@@ -59,31 +60,32 @@ class Plan(NamedTuple):
 
 
 def trace(root: str, script: str) -> Dict[str, Any]:
-    """What the reproduction ran."""
+    """What the reproduction ran. Raises ToolError when it does not end."""
     with tempfile.TemporaryDirectory(prefix="try_edits") as scratch:
         out = os.path.join(scratch, "trace.json")
-        argv = [sys.executable, os.path.join(HERE, "trace.py"), os.path.abspath(script), root, out]
-        subprocess.run(
-            argv, cwd=root, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False
-        )
+        _python([os.path.join(HERE, "trace.py"), os.path.abspath(script), root, out], root)
+        if not os.path.exists(out):
+            raise ToolError("the reproduction %s ended before its trace could be written" % script)
         with open(out, encoding="utf-8") as file:
             return dict(json.load(file))
 
 
 def run_script(root: str, script: str) -> Tuple[Outcome, float]:
-    """The reproduction as it is: its outcome and CPU seconds."""
+    """The reproduction as it is: its outcome and CPU seconds. Raises ToolError when it does not end."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    done = subprocess.run(
-        [sys.executable, os.path.abspath(script)],
-        cwd=root,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        check=False,
-    )
+    done = _python([os.path.abspath(script)], root)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     cpu = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
     return Outcome(done.returncode, done.stdout.decode("utf-8", "replace"), done.stderr.decode("utf-8", "replace")), cpu
+
+
+def _python(argv: Sequence[str], root: str) -> "subprocess.CompletedProcess[bytes]":
+    pipe = subprocess.PIPE
+    command = [sys.executable] + list(argv)
+    try:
+        return subprocess.run(command, cwd=root, stdin=subprocess.DEVNULL, stdout=pipe, stderr=pipe, timeout=SCRIPT_S)
+    except subprocess.TimeoutExpired:
+        raise ToolError("the reproduction did not end within %d seconds" % SCRIPT_S) from None
 
 
 class Search:

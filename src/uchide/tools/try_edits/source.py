@@ -177,6 +177,12 @@ def header_lines(stmt: ast.stmt) -> range:
     return range(stmt.lineno, stmt.end_lineno + 1)
 
 
+def subscript_key(node: ast.Subscript) -> Optional[ast.expr]:
+    """What stands in the brackets, None for a slice; Python 3.8 has a node more there."""
+    key = getattr(node.slice, "value", node.slice) if type(node.slice).__name__ == "Index" else node.slice
+    return key if isinstance(key, ast.expr) and hasattr(key, "lineno") and not isinstance(key, ast.Slice) else None
+
+
 def names_in(node: ast.AST) -> Set[str]:
     return {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
 
