@@ -4,16 +4,19 @@
 an `UchideError` into one message and exit code 1; anything else that escapes is a fault of ours.
 """
 
+from uchide.redact import scrub
+
 
 class UchideError(Exception):
-    """What went wrong, where, and what to do about it."""
+    """What went wrong, where, and what to do about it. Secrets are taken out of the text at once: an error may end in a
+    log, a row, a page or a terminal."""
 
     retryable = False
 
     def __init__(self, message: str, *, hint: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.hint = hint
+        self.message = scrub(message)
+        self.hint = scrub(hint)
+        super().__init__(self.message)
 
     def __str__(self) -> str:
         return f"{self.message}\n  {self.hint}" if self.hint else self.message

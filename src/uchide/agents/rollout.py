@@ -3,7 +3,7 @@
 import json
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from uchide.agents.session import Session
 from uchide.agents.trajectory import EndRecord, HeaderRecord, TrajectoryWriter
@@ -12,6 +12,7 @@ from uchide.patches import ArchivedSuite, CollectedPatch, archive, collect, snap
 from uchide.patches.suite import SHARE, read_text
 from uchide.protocols import ChatModel, Command, Limits, Sampling, Sandbox, SandboxProvider, SandboxSpec, Task
 from uchide.records import Candidate, ExitStatus, Suite, digest
+from uchide.redact import redactor, secret_values, unmistakable
 from uchide.testing import instance_spec
 from uchide.tools import TOOL_FILES, tool_paths
 
@@ -85,7 +86,19 @@ async def _collect(session: Session) -> tuple[CollectedPatch, ArchivedSuite]:
             return CollectedPatch("", ()), ArchivedSuite(Suite(instance_id=instance.instance_id))
     suite = await archive(sandbox, patch.tests, instance.instance_id, instance.environment.runner.kind)
     session.warnings += (*patch.warnings, *suite.warnings)
-    return patch, suite
+    return _without_secrets(session, patch, suite)
+
+
+def _without_secrets(
+    session: Session, patch: CollectedPatch, suite: ArchivedSuite
+) -> tuple[CollectedPatch, ArchivedSuite]:
+    """A model may write a key it was told into a file. Done before anything is hashed, so that all links hold."""
+    redact = redactor(unmistakable(secret_values()))
+    clean = replace(patch, patch=redact(patch.patch))
+    tests = replace(suite, suite=Suite.model_validate(redact(suite.suite.model_dump())))
+    if clean != patch or tests != suite:
+        session.warnings.append("the value of a secret environment variable was taken out of the patch or the suite")
+    return clean, tests
 
 
 def _header(task: Task, model: ChatModel, plan: Plan, base_tree: str, tools: tuple[str, ...]) -> HeaderRecord:
@@ -131,7 +144,7 @@ def _candidate(
     cpu: float,
     wall: float,
 ) -> Candidate:
-    task = session.task
+    task, redact = session.task, redactor()
     return Candidate(
         candidate_id=task.candidate_id,
         arm=task.arm,
@@ -143,8 +156,8 @@ def _candidate(
         patch_sha256=digest(patch.patch),
         suite=suite.suite,
         suite_sha256=suite.suite.sha256,
-        report=report,
-        warnings=tuple(session.warnings),
+        report=redact(report),
+        warnings=tuple(map(redact, session.warnings)),
         phases=tuple(session.phases),
         turns=session.turns,
         format_errors=session.format_errors,

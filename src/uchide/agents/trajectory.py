@@ -128,9 +128,12 @@ class TrajectoryWriter:
     """Writes one file from its beginning; an older file at `path` is replaced. Use as a context manager."""
 
     def __init__(self, path: Path, redact: Redactor | None = None) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._redact = redactor() if redact is None else redact
-        self._file = path.open("wb")
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._file = path.open("wb")
+        except OSError as error:
+            raise _unwritable(path, error) from error
         self._stream = zstandard.ZstdCompressor(level=3).stream_writer(self._file, closefd=True)
 
     def write(self, record: TrajectoryRecord) -> None:
@@ -143,7 +146,7 @@ class TrajectoryWriter:
             self._stream.flush(zstandard.FLUSH_BLOCK)
             self._file.flush()
         except OSError as error:
-            raise StoreError(f"cannot write the trajectory {self._file.name}: {error.strerror}") from error
+            raise _unwritable(self._file.name, error) from error
 
     def __enter__(self) -> "TrajectoryWriter":
         return self
@@ -151,7 +154,19 @@ class TrajectoryWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._stream.close()  # type: ignore[no-untyped-call]
+        try:
+            self._stream.close()  # type: ignore[no-untyped-call]
+        except OSError as last:
+            self._file.close()
+            if error is None:
+                raise _unwritable(self._file.name, last) from last
+
+
+def _unwritable(path: str | Path, error: OSError) -> StoreError:
+    return StoreError(
+        f"cannot write the trajectory {path}: {error.strerror}",
+        hint="free some space or fix the permissions, then run the same command again: finished rows are kept",
+    )
 
 
 def _ignore(notice: str) -> None:

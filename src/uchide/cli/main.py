@@ -10,6 +10,7 @@ from uchide import __version__
 from uchide.cli import artifacts, dataset, experiment, host
 from uchide.cli.text import safe
 from uchide.errors import UchideError
+from uchide.redact import scrubbed_traceback
 
 app = typer.Typer(
     help="One push runs a whole software-repair experiment, and any one stage re-runs with the rest held fixed.",
@@ -43,6 +44,7 @@ def options(
 
 def run() -> NoReturn:
     """Entry point. Exit status: 0 done, 1 an error with its message, 2 wrong usage, 130 stopped by the user."""
+    sys.excepthook = scrubbed_traceback
     for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure:  # a terminal that is not UTF-8 shows a replacement instead of ending the run
@@ -57,6 +59,11 @@ def run() -> NoReturn:
     except BrokenPipeError:
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
         signal.raise_signal(signal.SIGPIPE)
+    except OSError as error:
+        from uchide.store.atomic import explained
+
+        print(safe(f"error: {explained(error)}"), file=sys.stderr)
+        sys.exit(1)
     sys.exit(0)
 
 

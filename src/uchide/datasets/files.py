@@ -2,10 +2,22 @@
 
 import base64
 from pathlib import Path, PurePath
+from typing import Annotated
 
-from pydantic import ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from uchide.records import FileContent
+
+InstanceId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=200)]
+"""Ids name files, and stand in shell commands, tables and pages."""
+
+
+def is_instance_id(text: str) -> bool:
+    try:
+        TypeAdapter(InstanceId).validate_python(text)
+    except ValidationError:
+        return False
+    return True
 
 
 def content(path: Path, name: PurePath) -> FileContent:

@@ -18,7 +18,7 @@ from pydantic import Field, ValidationError
 from uchide.datasets import trees
 from uchide.datasets.base import Split, Workshop, unknown
 from uchide.datasets.copied import copied_environment
-from uchide.datasets.files import content, problems
+from uchide.datasets.files import content, is_instance_id, problems
 from uchide.datasets.git import git
 from uchide.errors import DatasetError
 from uchide.protocols import Progress
@@ -150,6 +150,11 @@ def _read_rows(folder: Path) -> Mapping[str, MiniRow]:
         raise DatasetError(f"{folder} holds no instances", hint="expected instances/<id>/instance.yaml in it")
     rows = {path.parent.name: _read_row(path) for path in paths}
     for instance_id, row in rows.items():
+        if not is_instance_id(instance_id):
+            raise DatasetError(
+                f"{folder}/instances: {instance_id!r} is no name for an instance",
+                hint="letters, digits, dots, underscores and hyphens, at most 200, the first a letter or a digit",
+            )
         for part in (folder / "repos" / row.repo, folder / "instances" / instance_id / "bug.patch"):
             if not part.exists():
                 raise DatasetError(f"instance {instance_id}: {part} is missing")

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, TypeAdapter, ValidationError
 
-from uchide.datasets.files import problems
+from uchide.datasets.files import InstanceId, problems
 from uchide.datasets.jsonl import lines, read_bytes
 from uchide.errors import DatasetError
 from uchide.records import Runner
@@ -33,7 +33,7 @@ OF_THE_HARNESS = ("--junitxml", "--settings=", "--parallel", "--noinput")
 class ReleaseRow(Record):
     """One case. What concerns measuring (seconds, counts, notes) is kept and not used."""
 
-    id: Text
+    id: InstanceId
     package: Text
     before: Text
     after: Text

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 
 from uchide.datasets.base import Split, Workshop, unknown
-from uchide.datasets.files import problems
+from uchide.datasets.files import InstanceId, problems
 from uchide.datasets.jsonl import lines, read_bytes, text
 from uchide.errors import DatasetError
 from uchide.protocols import Progress
@@ -38,7 +38,7 @@ TestList = Annotated[list[Text], BeforeValidator(_test_list)]
 class SweBenchRow(Record):
     """One row of either dialect."""
 
-    instance_id: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")]
+    instance_id: InstanceId
     repo: Annotated[str, Field(pattern=r"^[^/\s]+/[^/\s]+$")]
     base_commit: Annotated[str, Field(pattern=r"^[0-9a-f]{40}$")]
     version: Text

@@ -96,8 +96,11 @@ def pack(folder: Path, out_dir: Path) -> str:
         _commit(tree)
         data = zstandard.ZstdCompressor(level=10, write_checksum=True).compress(_tar(tree))
     partial = out_dir / f".{digest}.{os.getpid()}.tmp"
-    partial.write_bytes(data)
-    partial.replace(target)
+    try:
+        partial.write_bytes(data)
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
     return digest
 
 

@@ -17,7 +17,7 @@ from uchide.pipeline.planner import Options, Planned, plan_experiment, write_sal
 from uchide.pipeline.procs import signal_group
 from uchide.pipeline.progress import StageProgress, Watcher
 from uchide.pipeline.spec import FrozenPlan
-from uchide.store.atomic import point
+from uchide.store.atomic import check_room, point
 from uchide.store.lease import lease
 
 POLL_S = 0.5
@@ -62,7 +62,6 @@ def run_experiment(
     """
     planned = plan_experiment(root, path, options)
     name = planned.plan.experiment.name
-    root.home(name).mkdir(parents=True, exist_ok=True)
     with lease(root.home(name) / "lease.json", f"experiment {name}"):
         planned = plan_experiment(root, path, options)  # again: another controller may have just ended
         announce(planned)
@@ -178,8 +177,10 @@ def _failures(run: Path, code: int, watcher: Watcher) -> dict[str, str]:
     for name in watcher.expected:
         log = run / "logs" / f"{name}.log"
         if log.exists() and not (run / "done" / name).exists() and name not in failures:
+            check_room(run)  # on a full disk a job cannot say why it ended
             failures[name] = f"ended without a word (killed?); its log: {log}"
     if not failures:
+        check_room(run)
         tail = (run / "snakemake.log").read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         raise StageError(f"Snakemake ended with status {code}", hint="\n".join([*tail, f"all of it: {run}"]))
     return failures

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from uchide.errors import ConfigError
+from uchide.pipeline.secretcheck import refuse_secrets
 from uchide.pipeline.yamlfile import Document, KeyPath, load
 from uchide.selection.config import MatrixSettings, SelectionConfig
 
@@ -129,6 +130,7 @@ def load_experiment(path: Path, overrides: dict[str, Any] | None = None) -> Expe
     Raises ConfigError with file, line, key path and the nearest valid key.
     """
     document = load(path)
+    refuse_secrets(document)
     data = dict(document.data)
     for key, value in (overrides or {}).items():
         data[key] = {**data.get(key, {}), **value} if isinstance(value, dict) else value

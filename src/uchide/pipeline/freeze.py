@@ -13,7 +13,7 @@ from uchide.paths import Root
 from uchide.pipeline.jobs import Job
 from uchide.pipeline.plan import Instances, Plan
 from uchide.pipeline.spec import FrozenJob, FrozenPlan, JobSpec
-from uchide.redact import redactor
+from uchide.redact import scrub
 from uchide.store.atomic import read_json, refused, write_bytes, write_json
 
 KEPT_RUNS = 20
@@ -35,7 +35,7 @@ def freeze(plan: Plan, instances: Instances, root: Root, experiment_file: Path, 
     for job_name in plan.needed:
         spec = _spec(plan, plan.jobs[job_name], instances, root, run, threads[job_name])
         write_bytes(run / "jobs" / f"{job_name}.json", spec.model_dump_json().encode())
-    text = redactor()(experiment_file.read_text(encoding="utf-8"))
+    text = scrub(experiment_file.read_text(encoding="utf-8"))
     write_bytes(run / "experiment.yaml", text.encode())
     frozen = FrozenPlan(
         experiment=name,
@@ -49,9 +49,12 @@ def freeze(plan: Plan, instances: Instances, root: Root, experiment_file: Path, 
         pointers=plan.pointers,
     )
     write_json(run / "plan.json", frozen.model_dump(mode="json"))
-    for folder in ("done", "logs", "progress"):
-        (run / folder).mkdir(exist_ok=True)
-    root.store.mkdir(parents=True, exist_ok=True)
+    try:
+        for folder in ("done", "logs", "progress"):
+            (run / folder).mkdir(exist_ok=True)
+        root.store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refused(run, error) from error
     _forget_old_runs(root.runs(name), keep=run)
     return run, frozen
 

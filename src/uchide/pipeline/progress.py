@@ -3,9 +3,12 @@
 import json
 import time
 from collections import defaultdict
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+
+from uchide.redact import scrub
 
 _EVERY_S = 0.3
 
@@ -26,12 +29,13 @@ class Reporter:
 
     def event(self, text: str) -> None:
         """One plain line worth showing. Also printed, so that it stands in the job's log."""
+        text = scrub(text)
         print(text, flush=True)
         self._state["events"] = [*self._state["events"], text][-200:]
         self._flush(lazy=True)
 
     def end(self, error: str = "") -> None:
-        self._state.update(ended=True, error=error)
+        self._state.update(ended=True, error=scrub(error))
         self._flush()
 
     def _flush(self, *, lazy: bool = False) -> None:
@@ -39,8 +43,12 @@ class Reporter:
             return
         self._written = time.monotonic()
         tmp = self._path.with_name(f".{self._path.name}")
-        tmp.write_text(json.dumps(self._state))  # no fsync: lost with the machine, and nothing depends on it
-        tmp.replace(self._path)
+        try:
+            tmp.write_text(json.dumps(self._state))  # no fsync: lost with the machine, and nothing depends on it
+            tmp.replace(self._path)
+        except OSError:  # a full disk is told of by the row that does not fit
+            with suppress(OSError):
+                tmp.unlink(missing_ok=True)
 
 
 @dataclass

@@ -5,6 +5,7 @@ import signal
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
 from typing import NoReturn, Protocol
 
@@ -15,7 +16,9 @@ from uchide.pipeline.procs import die_with_parent
 from uchide.pipeline.progress import Reporter
 from uchide.pipeline.spec import JobSpec
 from uchide.records import Record
+from uchide.redact import scrubbed_traceback
 from uchide.store import AlreadyFinishedError, Artifact, Part, open_part
+from uchide.store.atomic import explained
 from uchide.store.manifest import MANIFEST
 
 
@@ -57,6 +60,10 @@ def guarded(spec_path: Path, action: Callable[[JobSpec, Reporter], None]) -> Non
     parent = os.environ.get("UCHIDE_PARENT")
     die_with_parent(int(parent) if parent else None)
     signal.signal(signal.SIGTERM, _stop)
+    sys.excepthook = scrubbed_traceback
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # in the C locale a log takes ASCII only
+            stream.reconfigure(errors="backslashreplace")
     spec = load_spec(spec_path)
     reporter = Reporter(Path(spec.run) / "progress" / f"{spec.name}.json", spec.label)
     try:
@@ -65,6 +72,9 @@ def guarded(spec_path: Path, action: Callable[[JobSpec, Reporter], None]) -> Non
         reporter.end(str(error))
         print(f"{spec.name}: {error}", file=sys.stderr)
         sys.exit(1)
+    except OSError as error:
+        reporter.end(str(explained(error)))
+        raise
     except SystemExit:
         reporter.end("stopped")
         raise

@@ -1,8 +1,10 @@
 """Writing files so that a reader, or a crash, sees all of one or nothing of it."""
 
+import errno
 import hashlib
 import json
 import os
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +60,13 @@ def lfs_hint(path: Path) -> str:
 
 def point(link: Path, target: Path) -> None:
     """Make `link` a relative symbolic link to `target`, replacing an earlier link atomically."""
+    try:
+        _point(link, target)
+    except OSError as error:
+        raise refused(link, error) from error
+
+
+def _point(link: Path, target: Path) -> None:
     link.parent.mkdir(parents=True, exist_ok=True)
     if link.exists() and not link.is_symlink():
         raise StoreError(f"{link} is in the way: a link to {target.name} belongs there", hint="move it away")
@@ -85,9 +94,33 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
+def check_room(folder: Path, size: int = 1 << 20) -> None:
+    """Raises StoreError when `size` more bytes do not fit into `folder`."""
+    probe = folder / f".room.{os.getpid()}"
+    try:
+        probe.write_bytes(bytes(size))
+    except OSError as error:
+        raise refused(folder, error) from error
+    finally:
+        probe.unlink(missing_ok=True)
+
+
 def refused(path: Path, error: OSError) -> StoreError:
     """An operating system's refusal to write, as one clear error."""
+    reason = error.strerror or str(error)
+    if isinstance(error, shutil.Error):  # copytree: a list of (from, to, reason)
+        reason = str(error.args[0][-1][-1])
     return StoreError(
-        f"{path} cannot be written: {error.strerror or error}",
+        f"{path} cannot be written: {reason}",
         hint="free some space or fix the permissions, then run the same command again: finished rows are kept",
     )
+
+
+def explained(error: OSError) -> StoreError:
+    """An operating system's refusal that nobody nearer to it has explained: which file, and why."""
+    path = Path(str(error.filename or "a file"))
+    if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EACCES, errno.EPERM):
+        return refused(path, error)
+    if error.errno == errno.ENOENT and error.filename and "/" not in str(error.filename):
+        return StoreError(f"the program {error.filename} is not installed", hint="uchide doctor")
+    return StoreError(f"{path}: {error.strerror or error}")

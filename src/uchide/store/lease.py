@@ -151,7 +151,10 @@ def _local_lock(folder: Path) -> Iterator[None]:
 @contextmanager
 def lease(path: Path, what: str, *, wait_s: float = 0.0) -> Iterator[Lease]:
     """Hold the lease file `path` for the block. Raises LeaseError naming the live holder."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refused(path.parent, error) from error
     held = Lease(path, what)
     held.acquire(wait_s)
     try:
