@@ -247,6 +247,17 @@ def test_flipped_bytes_are_found_by_verify_and_named(checkout):
     assert f"{path.parent.name}/rows.jsonl" in checkout.uchide("artifacts", "verify", "x", code=1)
 
 
+def test_bench_removed_by_hand_and_made_with_other_content_is_followed(checkout):
+    (part,) = checkout.store.glob("bench-generate.main.r01*s001*")
+    shutil.rmtree(part)
+    assert checkout.counts() == {}  # its stage is finished: what it made is no longer needed
+    (top,) = [path.parent for path in checkout.store.glob("bench-*/manifest.json") if "." not in path.parent.name]
+    shutil.rmtree(top)
+    checkout.edit("src/uchide/agents/__init__.py", "task.seed % 3", "task.seed % 2")  # a model that answers otherwise
+    checkout.uchide("run", "x", "--until", "bench")
+    assert checkout.counts() == TTS
+
+
 def test_gc_removes_only_what_nothing_points_to(checkout):
     (stale,) = checkout.store.glob("report-*")
     before = checkout.digests()

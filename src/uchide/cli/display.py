@@ -64,7 +64,7 @@ def describe(stage: StageProgress, now: float) -> str:
     bad = [f"{stage.infra} infra" if stage.infra else "", f"{stage.failed} failed" if stage.failed else ""]
     left = stage.left_s(now)
     ahead = f"about {duration(left)} left" if left is not None else ""
-    return f"{stage.label}: " + ", ".join(item for item in (rows, jobs, *bad, ahead) if item)
+    return f"{stage.label}: " + (", ".join(item for item in (rows, jobs, *bad, ahead) if item) or "started")
 
 
 def progress_table(stages: Sequence[StageProgress]) -> "Table":

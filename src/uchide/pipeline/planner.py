@@ -10,7 +10,7 @@ from uchide.errors import ConfigError, PlanError
 from uchide.paths import Root
 from uchide.pipeline.experiment import Experiment, load_experiment
 from uchide.pipeline.parts import PARTS, STAGES, parts_of
-from uchide.pipeline.plan import Drift, Instances, Plan, code_digests, drift, make_plan
+from uchide.pipeline.plan import Drift, Instances, Plan, code_digests, drift, make_plan, outdated
 from uchide.pipeline.reuse import Given, find_given
 from uchide.store.atomic import read_json, write_json
 
@@ -86,7 +86,7 @@ def _with_salts(
         return make_plan(experiment, instances, root.store, codes, salts=salts, given=given, until=options.until)
 
     plan = make()
-    again = [options.start] if options.start else []
+    again = [*([options.start] if options.start else []), *outdated(plan, root.store)]
     if experiment.policy.code_drift == "rerun":
         again += [item.stage for item in drift(plan, root.store, codes) if item.labels]
     for stage in again:
