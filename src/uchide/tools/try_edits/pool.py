@@ -44,7 +44,7 @@ MAX_LIKE = 8
 
 
 class Mutant(NamedTuple):
-    """One candidate: what changes where, how likely it looked, and its place in the pool."""
+    """One candidate: what changes where, its score in the pool, and `base`, the same without noise and penalties."""
 
     path: str
     line: int
@@ -53,6 +53,7 @@ class Mutant(NamedTuple):
     score: float
     changes: Tuple[Change, ...]
     unit: int
+    base: float
 
 
 def build(
@@ -71,7 +72,7 @@ def build(
                 if not changes:
                     continue
                 score = edit.weight * unit.score**SHARPNESS * hint(changes, wanted)
-                mutant = Mutant(unit.source.path, unit.line, edit.family, edit.name, score, changes, number)
+                mutant = Mutant(unit.source.path, unit.line, edit.family, edit.name, score, changes, number, score)
                 key = (mutant.path, changes)
                 if key not in raw or raw[key].score < score:
                     raw[key] = mutant
@@ -141,7 +142,10 @@ def _together(groups: Dict[Tuple[Any, ...], List[Mutant]]) -> Iterator[Tuple[Tup
         if any(a[1] > b[0] for a, b in zip(changes, changes[1:])):
             continue
         best = max(members, key=lambda m: m.score)
-        yield (best.path, changes), best._replace(name=best.name + "-all", score=0.8 * best.score, changes=changes)
+        yield (
+            (best.path, changes),
+            best._replace(name=best.name + "-all", score=0.8 * best.score, changes=changes, base=0.8 * best.base),
+        )
 
 
 def penalise(mutants: List[Mutant]) -> List[Mutant]:

@@ -22,13 +22,13 @@ from .source import Change, Source
 HERE = os.path.dirname(os.path.abspath(__file__))
 CPU_FLOOR_S = 0.5
 SCRIPT_S = 120
-PEER_BONUS = 1.5
+PEER_BONUS = 4.0
 
 
 class Limits(NamedTuple):
     """Budgets, all counted, none timed: the same seed gives the same search on any machine."""
 
-    mutants: int = 450
+    mutants: int = 360
     plausible: int = 14
     checks: int = 8
     survivors: int = 4
@@ -46,7 +46,10 @@ class Plan(NamedTuple):
 
     @property
     def worth(self) -> float:
-        return self.score * min(pool.trust(part) for part in self.parts)
+        """How much a working candidate is believed: mostly what kind of edit it is, a little where it stands."""
+        alike = len({part.name for part in self.parts}) == 1
+        believed = min(pool.trust(part) for part in self.parts) * max(part.base for part in self.parts) ** 0.5
+        return believed if alike else 0.5 * believed
 
     @property
     def label(self) -> str:
@@ -160,9 +163,7 @@ class Search:
                 data = self.data(Plan((mutant, *more)))
                 outcome = self.forks.run(data) if data else None
                 if outcome is not None and outcome.rc == 0 and same_output(outcome.out, self.expected):
-                    boosted = [
-                        part._replace(score=mutant.score * PEER_BONUS * (1 + len(more))) for part in (mutant, *more)
-                    ]
+                    boosted = [part._replace(base=mutant.base * PEER_BONUS) for part in (mutant, *more)]
                     self.plausible.append(Plan(tuple(boosted)))
 
     def _try(self, plan: Plan) -> bool:
