@@ -9,8 +9,8 @@ import pytest
 from uchide.errors import PlanError
 from uchide.pipeline import source
 from uchide.pipeline.code import CodeBase
+from uchide.pipeline.drift import code_digests
 from uchide.pipeline.parts import PARTS
-from uchide.pipeline.plan import code_digests
 from uchide.pipeline.source import strip_comments
 
 ROOT = Path(__file__).parents[2]

@@ -8,9 +8,10 @@ from typing import Any
 
 from uchide.errors import ConfigError, PlanError
 from uchide.paths import Root
+from uchide.pipeline.drift import Drift, code_digests, drift, outdated
 from uchide.pipeline.experiment import Experiment, load_experiment
 from uchide.pipeline.parts import PARTS, STAGES, parts_of
-from uchide.pipeline.plan import Drift, Instances, Plan, code_digests, drift, make_plan, outdated
+from uchide.pipeline.plan import Instances, Plan, make_plan
 from uchide.pipeline.reuse import Given, find_given
 from uchide.store.atomic import read_json, write_json
 
