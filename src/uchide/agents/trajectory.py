@@ -178,25 +178,40 @@ def read(path: Path, notice: Callable[[str], None] = _ignore) -> Iterator[Trajec
 
     Raises StoreError for a file that is not a trajectory, or that is malformed before its last line.
     """
-    with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True) as stream:
-        number, rest = 0, b""
-        while True:
-            try:
-                block = stream.read(1 << 20)
-            except zstandard.ZstdError as error:
-                if number == 0:
-                    raise StoreError(f"{path} is not a trajectory: {error}") from error
-                notice(f"{path}: damaged after record {number} ({error})")
-                return
-            lines = (rest + block).split(b"\n")
-            rest = lines.pop()
-            for line in lines:
-                number += 1
-                yield _parse(path, number, line)
-            if not block:
-                break
-    if rest:
-        notice(f"{path}: the last record is cut; {number} records are whole")
+    number, rest = 0, b""
+    for block in _blocks(path):
+        if isinstance(block, str):
+            if not number and not rest:
+                raise StoreError(f"{path} is not a trajectory: {block}")
+            notice(f"{path}: damaged after record {number} ({block})")
+            return
+        lines = (rest + block).split(b"\n")
+        rest = lines.pop()
+        for line in lines:
+            number += 1
+            yield _parse(path, number, line)
+        if not block:
+            notice(f"{path}: the file is cut; {number} records are whole")
+
+
+def _blocks(path: Path) -> Iterator[bytes | str]:
+    """The decompressed file in pieces; last, an empty one when the file ends within its frame (cut, or still being
+    written), or what is wrong with it as text."""
+    stream = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    try:
+        with path.open("rb") as file:
+            size = 0
+            while data := file.read(1 << 16):
+                size += len(data)
+                if text := stream.decompress(data):
+                    yield text
+    except zstandard.ZstdError as error:
+        yield str(error)
+        return
+    except OSError as error:
+        raise StoreError(f"{path} cannot be read: {error.strerror}") from error
+    if size and not stream.eof:
+        yield b""
 
 
 def _parse(path: Path, number: int, line: bytes) -> TrajectoryRecord:
@@ -205,7 +220,10 @@ def _parse(path: Path, number: int, line: bytes) -> TrajectoryRecord:
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise StoreError(f"{path}, record {number}: {where}: {first['msg']}") from error
+        raise StoreError(
+            f"{path}, record {number}: {where}: {first['msg']}",
+            hint="it is damaged, or another version of uchide wrote it",
+        ) from error
     if number == 1 and not isinstance(record, HeaderRecord):
         raise StoreError(f"{path} does not begin with a header record", hint="It is not a trajectory of Uchide.")
     return record

@@ -1,13 +1,15 @@
 """`uchide run`, `plan`, `show` and `status`."""
 
+import resource
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from uchide.cli.options import ExperimentArgument, RootOption, read_ids, root_and_file
-from uchide.cli.text import plural, say, table
+from uchide.cli.options import ExperimentArgument, RootOption, argument, read_ids, root_and_file
+from uchide.cli.text import duration, plural, say, table
 
 if TYPE_CHECKING:
     from uchide.paths import Root
@@ -27,6 +29,10 @@ Repo = Annotated[str | None, typer.Option("--repo", help="Only instances of this
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="At most this many instances.")]
 Runs = Annotated[int | None, typer.Option("--runs", min=1, max=99, help="Candidates per instance and arm.")]
 Concurrency = Annotated[int | None, typer.Option("--concurrency", min=1, help="Rows worked on at once.")]
+SummaryFile = Annotated[
+    Path | None,
+    typer.Option("--summary", metavar="FILE", help="Append the report's table to this file (CI job summaries)."),
+]
 
 
 def run(
@@ -40,6 +46,7 @@ def run(
     limit: Limit = None,
     runs: Runs = None,
     concurrency: Concurrency = None,
+    summary: SummaryFile = None,
     root: RootOption = None,
 ) -> None:
     """Run what is missing of an experiment. The same command continues an interrupted run."""
@@ -50,7 +57,10 @@ def run(
 
         _announce(plan_experiment(where, path, options))
         return
-    _run(where, path, options)
+    name = _run(where, path, options)
+    if summary:
+        with summary.open("a", encoding="utf-8") as file:
+            file.write((where.report(name) / "summary.md").read_text(encoding="utf-8"))
 
 
 def plan(
@@ -110,15 +120,16 @@ def _options(
 ) -> "Options":
     from uchide.pipeline.planner import Options
 
-    ids = (*(instance or ()), *(read_ids(ids_file) if ids_file else ()))
-    return Options(until, start, tuple(dict.fromkeys(ids)), repo, limit, runs, concurrency)
+    ids = (*map(argument, instance or ()), *(read_ids(ids_file) if ids_file else ()))
+    return Options(until, start, tuple(dict.fromkeys(ids)), argument(repo) if repo else None, limit, runs, concurrency)
 
 
-def _run(root: "Root", path: Path, options: "Options") -> None:
+def _run(root: "Root", path: Path, options: "Options") -> str:
+    """Run, print how it went, and give the name the results stand under."""
     from uchide.cli.display import display
     from uchide.pipeline.controller import StoppedError, run_experiment
 
-    again = " ".join(["uchide", *sys.argv[1:]])
+    again, began = " ".join(["uchide", *sys.argv[1:]]), time.monotonic()
     try:
         with display() as screen:
             outcome = run_experiment(root, path, options, announce=_announce, tick=screen.tick)
@@ -129,6 +140,14 @@ def _run(root: "Root", path: Path, options: "Options") -> None:
         _explain(outcome, again)
         raise typer.Exit(1)
     _conclude(root, outcome)
+    say(f"took {duration(time.monotonic() - began)}, {_cpu_seconds():.0f} CPU s")
+    return outcome.planned.plan.experiment.name
+
+
+def _cpu_seconds() -> float:
+    """CPU seconds of this process and of all it has waited for: the whole process tree of a finished run."""
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(usage.ru_utime + usage.ru_stime for usage in used)
 
 
 def _announce(planned: "Planned") -> None:

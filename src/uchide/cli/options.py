@@ -1,5 +1,6 @@
 """Options that several commands share, and how an experiment is named on the command line."""
 
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -33,6 +34,11 @@ def experiment_file(root: Root, given: str) -> Path:
 def root_and_file(root: Path | None, given: str) -> tuple[Root, Path]:
     found = find_root(root)
     return found, experiment_file(found, given)
+
+
+def argument(text: str) -> str:
+    """An argument as the UTF-8 it was given as: in the C locale Python reads its bytes as something else."""
+    return os.fsencode(text).decode("utf-8", "replace")
 
 
 def read_ids(path: Path) -> tuple[str, ...]:

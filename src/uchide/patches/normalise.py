@@ -6,6 +6,9 @@ from uchide.errors import PatchError
 
 _HUNK = re.compile(r"@@ -\d+(?:,(\d+))? \+\d+(?:,(\d+))? @@")
 
+# Git would leave these out without a word. `--- a/file` begins the next file, `-- ` the signature of a mail.
+_LEFT_OVER = re.compile(r"\+(?!\+\+ )|-(?!-- |-\s*$)|[ \t]+\S")
+
 
 def normalise(patch: str) -> str:
     """The same patch with exactly one final newline and with blank context lines that lost their space restored.
@@ -25,8 +28,10 @@ def normalise(patch: str) -> str:
         out.append(line)
         position += 1
         if match := _HUNK.match(line):
-            position = _hunk(lines, position, match, out)
+            start, position = position, _hunk(lines, position, match, out)
             hunks += 1
+            if position < len(lines) and _LEFT_OVER.match(lines[position]):
+                raise _too_long(position, start)
     if not hunks and not any(line.startswith(("GIT binary patch", "diff --git ")) for line in lines):
         raise PatchError("this is not a unified diff: it has no hunk and no `diff --git` line")
     return "\n".join(out) + "\n" + ("\n" if _in_binary(out) else "")
@@ -47,13 +52,19 @@ def _hunk(lines: list[str], position: int, match: re.Match[str], out: list[str])
         old -= mark in " -"
         new -= mark in " +"
         if old < 0 or new < 0:
-            raise PatchError(f"line {position + 1} of the patch: more lines than the hunk at line {start} announces")
+            raise PatchError(
+                f"line {position + 1} of the patch: more lines than the hunk that begins at line {start} announces"
+            )
         out.append(line or " ")
         position += 1
     while position < len(lines) and lines[position].startswith("\\ "):
         out.append(lines[position])
         position += 1
     return position
+
+
+def _too_long(position: int, start: int) -> PatchError:
+    return PatchError(f"line {position + 1} of the patch: more lines than the hunk at line {start} announces")
 
 
 def _ends_open(lines: list[str]) -> bool:

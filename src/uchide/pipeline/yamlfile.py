@@ -112,6 +112,8 @@ class _Reader:
 
     def scalar(self, node: ScalarNode) -> str | int | float | bool | None:
         text = str(node.value)
+        if not text.isascii() and re.search("[\ud800-\udfff]", text):
+            raise self.fail(node, f"{text!r} is not text: it holds half a character")
         if node.style in ("'", '"', "|", ">"):
             return text
         if node.tag.removeprefix("tag:yaml.org,2002:") not in _TAGS:
