@@ -1,7 +1,7 @@
 """report: reads every artifact of the experiment and hands plain records to `uchide.report`."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -48,10 +48,19 @@ def report_inputs(work: Work) -> "ReportInputs":
         times=list(_times(stages)),
         artifacts=list(_references(stages)),
         versions=_versions(arms),
-        command=f"uchide run experiments/{work.spec.config['experiment']}.yaml",
+        command=_command(work.spec.config["experiment"], work.spec.ids, len(arms[0].runs)),
         spec=(run_folder / "experiment.yaml").read_text(encoding="utf-8"),
         trajectories=_trajectories(bench),
     )
+
+
+def _command(name: str, ids: Sequence[str], runs: int) -> str:
+    """What to type to get this again."""
+    whole = name.removesuffix(".subset")
+    if whole == name:
+        return f"uchide run experiments/{name}.yaml"
+    chosen = " ".join(f"-i {item}" for item in ids)
+    return f"uchide run experiments/{whole}.yaml --runs {runs} {chosen}"
 
 
 def _arm_names(work: Work, bench: Mapping[str, Artifact]) -> list[str]:
