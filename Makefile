@@ -37,7 +37,7 @@ demo: venv ## a TTS@8 sweep over eight real bugs, and its report
 	@$(VENV)/bin/uchide run experiments/demo.yaml
 
 test: venv ## the tests, with the whole mini sweep among them
-	@$(VENV)/bin/python -m pytest $(PYTEST_ARGS)
+	@$(VENV)/bin/python -m pytest -n auto --dist loadfile $(PYTEST_ARGS)
 
 lint: dev ## ruff, mypy, snakefmt, codespell
 	@$(VENV)/bin/ruff check .
@@ -52,7 +52,7 @@ format: dev ## let the formatters write
 	@$(VENV)/bin/snakefmt Snakefile workflow
 
 schemas: venv ## workflow/schemas/ from the models
-	@$(VENV)/bin/uchide schema --write
+	@$(VENV)/bin/python -m uchide.pipeline.schema
 
 lock: ## the lock files from pyproject.toml (needs the program uv)
 	@export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
