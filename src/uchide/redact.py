@@ -1,10 +1,12 @@
 """Secrets never reach a file: values of secret-looking environment variables, and text that has a secret's shape, are
 replaced before they are written or shown."""
 
+import json
 import os
 import re
 import sys
 import traceback
+import urllib.parse
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
@@ -69,8 +71,10 @@ def unmistakable(values: Iterable[str]) -> frozenset[str]:
 
 
 def redactor(values: Iterable[str] | None = None) -> Redactor:
-    """A function that replaces every one of `values` (by default `secret_values()`) inside JSON data."""
-    known = sorted(secret_values() if values is None else set(values), key=len, reverse=True)
+    """A function that replaces every one of `values` (by default `secret_values()`) inside JSON data, also where a
+    value stands escaped, as Python, JSON or an address would write it."""
+    given = secret_values() if values is None else set(values)
+    known = sorted({form for value in given for form in _forms(value)}, key=len, reverse=True)
     if not known:
         return lambda data: data
     pattern = re.compile("|".join(re.escape(value) for value in known))
@@ -103,6 +107,10 @@ def has_shape_of_secret(text: str) -> bool:
 def scrubbed_traceback(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
     """A `sys.excepthook` that prints what Python would, without secrets."""
     sys.stderr.write(scrub("".join(traceback.format_exception(kind, error, trace))))
+
+
+def _forms(value: str) -> set[str]:
+    return {value, repr(value)[1:-1], json.dumps(value)[1:-1], urllib.parse.quote(value, safe="")}
 
 
 def _is_path(value: str) -> bool:
