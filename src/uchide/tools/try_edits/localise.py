@@ -153,7 +153,7 @@ def _score(
         title = function.name + " " + (owner.name if owner is not None else "")
         score += 0.9 * overlap(title, issue, rarity)
         if function.name in issue.identifiers and not function.name.startswith("__"):
-            score += 0.5
+            score += 0.25
         if (source.path, _first_line(function)) in wrong:
             score += 0.5
     kinds, _ = _raised_at(raised, source.path, node)

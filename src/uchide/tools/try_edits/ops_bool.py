@@ -48,7 +48,7 @@ def _bool_op(site: Site, node: ast.BoolOp) -> Iterator[Edit]:
     for index in range(len(parts)):
         rest = parts[:index] + parts[index + 1 :]
         joined = (" %s " % word).join(rest)
-        yield site.swap("booleans", "drop-part", 0.7, node, joined if len(rest) == 1 else "(" + joined + ")")
+        yield site.swap("booleans", "drop-part", 0.85, node, joined if len(rest) == 1 else "(" + joined + ")")
         negated = parts[:index] + ["not " + atom(parts[index])] + parts[index + 1 :]
         yield site.swap("booleans", "negate-part", 0.4, node, "(" + (" %s " % word).join(negated) + ")")
     for index, value in enumerate(node.values):

@@ -82,7 +82,7 @@ def _copies(site: Site) -> Iterator[Edit]:
         if not site.bound(names):
             continue
         shared = len(set(split_words(text)) & set(site.issue.words))
-        weight = 0.15 + 0.2 * min(shared, 4) * (1.0 if names_in(peer) & site.used else 0.6)
+        weight = 0.15 + 0.15 * min(shared, 3) * (1.0 if names_in(peer) & site.used else 0.6)
         yield site.before("copies", "copy-before", weight, [text])
         if not isinstance(site.node, (ast.Return, ast.Raise, ast.Continue, ast.Break)):
             yield site.after("copies", "copy-after", weight, [text])

@@ -4,10 +4,17 @@ import ast
 import re
 from typing import Iterator, List, Tuple
 
-from .site import Site
+from .site import Site, atom
 from .source import Edit
 
 FLAGS = ("DOTALL", "IGNORECASE", "MULTILINE", "VERBOSE", "ASCII", "UNICODE")
+FLAG_WORDS = {
+    "DOTALL": {"newline", "line", "multiline", "linebreak", "break"},
+    "MULTILINE": {"newline", "line", "multiline"},
+    "IGNORECASE": {"case", "upper", "lower", "uppercase", "lowercase", "insensitive"},
+    "ASCII": {"ascii", "unicode"},
+    "UNICODE": {"ascii", "unicode"},
+}
 QUANTIFIER = re.compile(r"(?<!\\)(?:[*+?]|\{\d*,?\d*\})\??")
 NUMBERED = re.compile(r"\{(\d+)(,?)(\d*)\}")
 GROUP = re.compile(r"\\.|\((?:\?(?:P<\w+>|[:=!]|<[=!]))?|\)|\[\^?\]?(?:\\.|[^\]\\])*\]")
@@ -39,8 +46,13 @@ def flag_variables(site: Site) -> Iterator[Edit]:
     text = site.text(node.value)
     for flag in FLAGS:
         if flag not in text:
-            new = "re." + flag if text == "0" else "%s | re.%s" % (text, flag)
-            yield site.swap("patterns", "flag", 0.5, node.value, new)
+            new = "re." + flag if text == "0" else "%s | re.%s" % (atom(text), flag)
+            yield site.swap("patterns", "flag", _flag_weight(site, flag), node.value, new)
+
+
+def _flag_weight(site: Site, flag: str) -> float:
+    """A flag that does what the issue speaks of is tried early."""
+    return 1.2 if FLAG_WORDS.get(flag, set()) & set(site.issue.words) else 0.35
 
 
 def _is_pattern(site: Site, node: ast.Constant) -> bool:
@@ -228,16 +240,17 @@ def _flags(site: Site, node: ast.Call) -> Iterator[Edit]:
     marks = re.compile(r"flags|\b[A-Z]+\b|" + re.escape(module + "."))
     flagged = [(arg, text) for arg, text in texts if marks.search(text)]
     for flag in FLAGS:
+        weight = _flag_weight(site, flag)
         if flagged:
             arg, text = flagged[-1]
             if flag not in text:
-                yield site.swap("patterns", "flag", 0.5, arg, "%s | %s.%s" % (text, module, flag))
+                yield site.swap("patterns", "flag", weight, arg, "%s | %s.%s" % (atom(text), module, flag))
         else:
             last = node.args[-1] if node.args else None
             if last is not None and method == "compile" and len(node.args) == 1:
-                yield site.swap("patterns", "flag", 0.5, last, "%s, %s.%s" % (site.text(last), module, flag))
+                yield site.swap("patterns", "flag", weight, last, "%s, %s.%s" % (site.text(last), module, flag))
             elif last is not None and not node.keywords:
-                yield site.swap("patterns", "flag", 0.45, last, "%s, flags=%s.%s" % (site.text(last), module, flag))
+                yield site.swap("patterns", "flag", weight, last, "%s, flags=%s.%s" % (site.text(last), module, flag))
     if flagged:
         arg, text = flagged[-1]
         parts = [p.strip() for p in text.split("|")]

@@ -1,7 +1,10 @@
 """Makes the ordered pool of candidate edits: operators on units, like sites together, penalties, seeded order."""
 
+import heapq
+import math
 import random
 import re
+from collections import Counter
 from typing import Any, Callable, Dict, Iterator, List, NamedTuple, Sequence, Set, Tuple
 
 from . import ops_bool, ops_expr, ops_flow, ops_logic, ops_moves, ops_raise, ops_text
@@ -32,7 +35,11 @@ OPERATORS = (
     ops_text.flag_variables,
 )  # type: Tuple[Operator, ...]
 UNITS = 60
-NOISE = 0.45
+NOISE = 0.12
+SHARED_NOISE = 0.15
+PICKS = 1500
+SPREAD = 0.7
+PRIOR = 0.5
 SHARPNESS = 1.5
 WEAK = frozenset("names wrapping copies moves normalise lengths boundaries".split())
 CRUEL = frozenset(
@@ -40,6 +47,7 @@ CRUEL = frozenset(
     " other-name other-target unwrap near-text issue-text catch-pass catch-all swap dict set drop-branch".split()
 )
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d+")
+PLAIN = frozenset("None True False 0 1".split())
 MAX_LIKE = 8
 
 
@@ -81,8 +89,20 @@ def build(
     for key, mutant in _together(groups):
         if key not in raw or raw[key].score < mutant.score:
             raw[key] = mutant
-    noisy = [m._replace(score=m.score * 2.718281828 ** rng.gauss(0.0, NOISE)) for m in raw.values()]
-    return penalise(noisy)
+    return penalise(noisy(list(raw.values()), rng))
+
+
+def noisy(mutants: List[Mutant], rng: random.Random) -> List[Mutant]:
+    """Scores as this seed sees them: some statements and some kinds of edits please it more than others do."""
+    taste = {}  # type: Dict[Any, float]
+    made = []
+    for mutant in mutants:
+        for key in (mutant.unit, mutant.family):
+            if key not in taste:
+                taste[key] = rng.gauss(0.0, SHARED_NOISE)
+        exponent = taste[mutant.unit] + taste[mutant.family] + rng.gauss(0.0, NOISE)
+        made.append(mutant._replace(score=mutant.score * trust(mutant) ** PRIOR * math.exp(exponent)))
+    return made
 
 
 def trust(mutant: Mutant) -> float:
@@ -102,9 +122,9 @@ def hint(changes: Sequence[Change], wanted: Set[str]) -> float:
     """More than 1 if the new text speaks of what the output lacks."""
     tokens = {token for _, _, new in changes for token in TOKEN.findall(new.decode("utf-8"))}
     if tokens & wanted:
-        return 1.7
-    if wanted & {"True", "False"} and tokens & {"bool", "not", "is", "isinstance", "any", "all"}:
-        return 1.7
+        return 1.7 if tokens & wanted - PLAIN else 1.2
+    if wanted & {"True", "False"} and tokens & {"bool", "isinstance", "any", "all"}:
+        return 1.5
     return 1.0
 
 
@@ -149,23 +169,36 @@ def _together(groups: Dict[Tuple[Any, ...], List[Mutant]]) -> Iterator[Tuple[Tup
 
 
 def penalise(mutants: List[Mutant]) -> List[Mutant]:
-    """Sort by score, then push back what repeats a unit or an operator too often, and sort again."""
-    counts = {}  # type: Dict[Any, int]
-    made = []
-    for mutant in sorted(mutants, key=order):
+    """Best first, where each one taken pushes back those of the same statement and of the same kind."""
+    sizes = Counter((mutant.unit, mutant.family, mutant.name) for mutant in mutants)
+    counts = Counter()  # type: Counter
+    heap = [(order(mutant), number, mutant) for number, mutant in enumerate(mutants)]
+    heapq.heapify(heap)
+    made = []  # type: List[Mutant]
+    while heap and len(made) < PICKS:
+        _, number, mutant = heapq.heappop(heap)
+        shared = scales(mutant, sizes[(mutant.unit, mutant.family, mutant.name)])
         factor = 1.0
-        for key, scale in (
-            (mutant.unit, 10.0),
-            ((mutant.unit, mutant.family), 3.0),
-            ((mutant.unit, mutant.family, mutant.name), 2.0),
-            (mutant.family, 60.0),
-            ((mutant.family, mutant.name), 30.0),
-        ):
-            seen = counts.get(key, 0)
-            counts[key] = seen + 1
-            factor /= 1.0 + seen / scale
-        made.append(mutant._replace(score=mutant.score * factor))
-    return sorted(made, key=order)
+        for key, scale in shared:
+            factor *= 1.0 + counts[key] / scale
+        now = (order(mutant._replace(score=mutant.score / factor**SPREAD)), number, mutant)
+        if heap and now[0] > heap[0][0]:
+            heapq.heappush(heap, now)
+            continue
+        made.append(mutant._replace(score=-now[0][0]))
+        counts.update(key for key, _ in shared)
+    return made + [mutant for _, _, mutant in sorted(heap)]
+
+
+def scales(mutant: Mutant, size: int) -> Tuple[Tuple[Any, float], ...]:
+    """What a candidate shares with others, and how many of those count double; few variants are tried out sooner."""
+    return (
+        (mutant.unit, 10.0),
+        ((mutant.unit, mutant.family), 6.0),
+        ((mutant.unit, mutant.family, mutant.name), max(1.5, 12.0 / size)),
+        (mutant.family, 40.0),
+        ((mutant.family, mutant.name), 20.0),
+    )
 
 
 def order(mutant: Mutant) -> Tuple[Any, ...]:
