@@ -1,4 +1,4 @@
-"""Release pairs: rows, commands, measuring; and, where a sandbox and a package index are at hand, one for real."""
+"""Release pairs: rows, commands, measuring. Building them for real needs a package index: see the release-bugs sweep."""
 
 import json
 from pathlib import Path
