@@ -1,4 +1,4 @@
-"""Release pairs: rows, commands, measuring. Building them for real needs a package index: see the release-bugs sweep."""
+"""Release pairs: rows, commands and measuring. Nothing here is built: that needs a package index."""
 
 import json
 from pathlib import Path
