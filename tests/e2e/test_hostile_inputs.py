@@ -119,6 +119,10 @@ add_each(
         "name-path": ("name: ../x\ndataset: {name: mini}\n", r"x.yaml:1: name: .*pattern"),
         "empty-selection": ("name: x\ndataset: {name: mini, repo: none/such}\n", r"no instance is left after repo="),
         "unknown-id": (MINIMAL.replace("mini}", "mini, ids: [slateconf-10]}"), r"no instance 'slateconf-10'\n  did"),
+        "huge-number": (MINIMAL + f"runs: {'9' * 5000}\n", r"x.yaml:3: a number of 5000 digits"),
+        "half-a-character": (MINIMAL + 'title: "\\ud83d"\n', r"x.yaml:3: .* is not text: it holds half a character"),
+        "list-as-key": ("? [a, b]\n: 1\n", r"x.yaml:1: a list or mapping as key is not text"),
+        "deep": (MINIMAL + "x: " + "[" * 3000 + "]" * 3000 + "\n", r"x.yaml: not YAML"),
         "bom": (b"\xef\xbb\xbf" + MINIMAL.encode(), r"x: \d+ instances of mini, 8 runs", 0),
         "anchor": ("name: x\ndataset: &d {name: mini}\n", r"x: \d+ instances of mini", 0),
     },
@@ -144,6 +148,11 @@ def config_unreadable(place):
     if os.access(path, os.R_OK):
         pytest.skip("root reads everything")
     return lambda: place.uchide("run", str(path), "--dry-run")
+
+
+@case(r"x.yaml:2: dataset: input should be an object \(got \"mini\"\)")
+def config_wrong_section_with_an_option_for_it(place):
+    return lambda: place.experiment("name: x\ndataset: mini\n", "-i", "slateconf-101")
 
 
 @case(r"--ids-file .*ids.txt cannot be read: .*can't decode byte 0xe9")

@@ -133,7 +133,11 @@ def load_experiment(path: Path, overrides: dict[str, Any] | None = None) -> Expe
     refuse_secrets(document)
     data = dict(document.data)
     for key, value in (overrides or {}).items():
-        data[key] = {**data.get(key, {}), **value} if isinstance(value, dict) else value
+        there = data.get(key, {})
+        if not isinstance(value, dict):
+            data[key] = value
+        elif isinstance(there, dict):  # anything else is a fault of the file, told of below
+            data[key] = {**there, **value}
     try:
         return Experiment.model_validate_json(json.dumps(data))
     except ValidationError as error:

@@ -31,6 +31,7 @@ _SUSPECT = (
     (re.compile(r"(?i)[-+]?\.(inf|nan)"), "not a number that can be used here"),
 )
 _MAX_DEPTH = 40
+_MAX_DIGITS = 100
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,8 @@ class _Reader:
                 raise self.fail(key_node, "merge keys (`<<`) are not supported", "write the keys out")
             key = self.scalar(key_node) if isinstance(key_node, ScalarNode) else None
             if not isinstance(key, str):
-                raise self.fail(key_node, f"key {key_node.value!r} is not text", "quote it")
+                shown = f"key {key_node.value!r}" if isinstance(key_node, ScalarNode) else "a list or mapping as key"
+                raise self.fail(key_node, f"{shown} is not text", "quote it")
             if key in out:
                 first = self.lines[(*at, key)]
                 raise self.fail(key_node, f"key {key!r} stands here and in line {first}", "remove one of them")
@@ -124,6 +126,8 @@ class _Reader:
         if text in _NULL:
             return None
         if _INT.fullmatch(text):
+            if len(text) > _MAX_DIGITS:
+                raise self.fail(node, f"a number of {len(text)} digits", "quote it if it is text")
             return int(text.replace("_", ""))
         for pattern, hint in _SUSPECT:
             if pattern.fullmatch(text):
