@@ -90,6 +90,30 @@ async def test_a_failed_build_names_its_log(tmp_path, monkeypatch):
     assert list((tmp_path / "envs").iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "retryable"),
+    [
+        (
+            "WARNING: Retrying (Retry(total=0)) after connection broken by 'NewConnectionError(...)'\nERROR: No match",
+            True,
+        ),
+        ("Temporary failure in name resolution", True),
+        ("ERROR: No matching distribution found for nothing==1", False),
+        ("error: subprocess-exited-with-error", False),
+    ],
+)
+async def test_only_a_network_that_fails_is_worth_another_try(tmp_path, monkeypatch, said, retryable):
+    monkeypatch.setenv("UCHIDE_CACHE", str(tmp_path))
+
+    async def failing(argv, *, writable, readable, env, timeout_s):
+        return 1, said
+
+    with pytest.raises(EnvironmentBuildError) as caught:
+        await Builder(Workshop(failing, None), running(), print).sdist(Release("nothing==1", "0" * 64))
+    assert caught.value.retryable is retryable
+    assert ("cannot be reached" in str(caught.value)) is retryable
+
+
 async def test_a_cached_sdist_that_was_changed_is_not_used(tmp_path, monkeypatch):
     import hashlib
 

@@ -24,6 +24,11 @@ from uchide.paths import cache_dir
 from uchide.protocols import Progress
 
 TIMEOUT_S = 1200.0
+NETWORK = re.compile(
+    "after connection broken by|NameResolutionError|NewConnectionError|ConnectTimeoutError|ReadTimeoutError|ProxyError"
+    "|SSLError|Temporary failure in name resolution"
+)
+"""What pip says when the index cannot be reached: no statement about the row."""
 PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input", "-q")
 
 
@@ -131,10 +136,7 @@ class Builder:
             log = cache_dir() / "logs" / f"{re.sub(r'[^A-Za-z0-9.=-]+', '-', what)}.log"
             log.parent.mkdir(parents=True, exist_ok=True)
             log.write_text(f"$ {' '.join(argv)}\n{output}\n[exit status {status}]\n", encoding="utf-8")
-            raise EnvironmentBuildError(
-                f"{what} cannot be built for Python {self._interpreter.version}: {_last_error(output)}",
-                hint=f"the log is {log}",
-            )
+            raise _build_error(f"{what} cannot be built for Python {self._interpreter.version}", output, log)
 
 
 @contextmanager
@@ -159,6 +161,18 @@ def _own_pip() -> Distribution:
 def _sha256(path: Path) -> str:
     with path.open("rb") as handle:
         return hashlib.file_digest(handle, "sha256").hexdigest()
+
+
+def _build_error(what: str, output: str, log: Path) -> EnvironmentBuildError:
+    """Retryable when the network failed: then the stage fails after some tries, and no row is left out for it."""
+    if NETWORK.search(output):
+        error = EnvironmentBuildError(
+            f"{what}: the package index cannot be reached",
+            hint=f"check the network and pip's configuration; the log is {log}",
+        )
+        error.retryable = True
+        return error
+    return EnvironmentBuildError(f"{what}: {_last_error(output)}", hint=f"the log is {log}")
 
 
 def _last_error(output: str) -> str:
