@@ -3,6 +3,7 @@
 import ast
 from typing import Iterator, List, Optional, Tuple
 
+from .issue import split_words
 from .site import Site
 from .source import FUNCTIONS, Edit, statements
 
@@ -77,7 +78,8 @@ def _raise_types(site: Site, node: ast.Raise) -> Iterator[Edit]:
 def _handler_actions(site: Site) -> Iterator[Tuple[str, float]]:
     node = site.node
     for text in raises(site):
-        yield text, 1.0
+        said = sum(site.issue.words.get(word, 0.0) for word in set(split_words(text)))
+        yield text, 0.5 + 0.15 * min(said, 6.0)
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = site.text(node.targets[0])
         for value in ("None", '""', "[]", "{}", "0", "False"):

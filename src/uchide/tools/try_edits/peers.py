@@ -61,6 +61,24 @@ def carry_over(
     return found[:MAX_PEERS]
 
 
+def like_sites(mutant: Mutant, unit: Unit, issue: Issue, repo: Repo) -> List[Mutant]:
+    """A pattern's edit at all statements of its function where it can be made, run or not."""
+    function = unit.source.function(unit.node)
+    texts = {new for _, _, new in mutant.changes}
+    if function is None or unit.part is not None or mutant.family != "patterns" or len(texts) != 1:
+        return []
+    name = mutant.name[:-4] if mutant.name.endswith("-all") else mutant.name
+    done = set(mutant.changes)
+    found = []  # type: List[Mutant]
+    for node in statements(function):
+        site = Site(unit._replace(node=node, line=node.lineno), issue, repo)
+        changes = _same_edit(site, mutant._replace(name=name), tuple(texts))
+        if changes and not done & set(changes):
+            done |= set(changes)
+            found.append(mutant._replace(line=node.lineno, changes=changes))
+    return found[:MAX_PEERS]
+
+
 def _place(source: Source, node: ast.stmt, function: ast.AST) -> Tuple[int, ...]:
     """Indexes of the statement lists from the function down to the statement."""
     path = []  # type: List[int]

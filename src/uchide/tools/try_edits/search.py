@@ -17,6 +17,7 @@ from .check import ToolError, run_tests
 from .forks import Forks, Outcome, clean, same_output
 from .issue import build
 from .pool import Mutant
+from .site import Repo
 from .source import Change, Source
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -157,7 +158,10 @@ class Search:
             mutant = plan.parts[0]
             near = peers.neighbours(self.root, mutant.path, self.sources)
             unit = self.units[mutant.unit]
-            more = peers.carry_over(mutant, unit, near, self.issue, self.trace) if len(plan.parts) == 1 else []
+            if len(plan.parts) > 1:
+                continue
+            more = peers.carry_over(mutant, unit, near, self.issue, self.trace)
+            more = more or peers.like_sites(mutant, unit, self.issue, Repo(near, self.trace))
             if more:
                 self.sources.update({m.path: near[m.path] for m in more})
                 data = self.data(Plan((mutant, *more)))
