@@ -5,7 +5,8 @@ import math
 import os
 import random
 import re
-from typing import Dict, List, Sequence, Set, Tuple
+import subprocess
+from typing import Dict, List, Optional, Sequence, Set, Tuple
 
 from .check import collect
 from .issue import Issue, split_words
@@ -27,12 +28,15 @@ def runner_kind() -> str:
 def test_targets(root: str, units: Sequence[Unit], issue: Issue) -> List[str]:
     """Test files (labels of test packages for Django), most related first."""
     django = runner_kind() == "django"
+    known = in_head(root)
     texts = {}  # type: Dict[str, str]
     for folder, folders, files in os.walk(os.path.join(root, "tests") if django else root):
         folders[:] = sorted(f for f in folders if f not in SKIP)
         for name in sorted(files):
             path = os.path.relpath(os.path.join(folder, name), root)
             if not (TEST_FILE.match(name) or (django and re.match(r"tests?.*\.py$", name))):
+                continue
+            if known is not None and path.replace(os.sep, "/") not in known:
                 continue
             with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as file:
                 text = file.read(MAX_BYTES)
@@ -58,6 +62,16 @@ def test_targets(root: str, units: Sequence[Unit], issue: Issue) -> List[str]:
         score += 0.7 * len(title & words)
         scored.append((-score, len(text), path))
     return [path for _, _, path in sorted(scored)]
+
+
+def in_head(root: str) -> Optional[Set[str]]:
+    """Files of the last commit; None outside a repository with one."""
+    command = ["git", "ls-tree", "-r", "-z", "--name-only", "HEAD"]
+    try:
+        done = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=False)
+    except FileNotFoundError:
+        return None
+    return set(done.stdout.decode("utf-8", "replace").split("\0")) if done.returncode == 0 else None
 
 
 def _by_package(texts: Dict[str, str]) -> Dict[str, str]:

@@ -144,13 +144,18 @@ class Search:
             for mutant in mutants[: self.limits.mutants]:
                 if self.tried >= first and self.partial and not self.plausible:
                     break
-                if not self._try(Plan((mutant,))):
+                if self._enough() or not self._try(Plan((mutant,))):
                     break
             if len(self.plausible) < 3:
                 for plan in self._pairs(mutants):
                     if not self._try(plan):
                         break
             self._carry_over()
+
+    def _enough(self) -> bool:
+        """Half the budget is spent and there is a choice between working edits at several statements."""
+        places = {plan.parts[0].unit for plan in self.plausible}
+        return 2 * self.tried >= self.limits.mutants and len(self.plausible) >= 6 and len(places) >= 3
 
     def _carry_over(self) -> None:
         """Every single edit that works, done at its peers as well."""
