@@ -79,7 +79,7 @@ def _handler_actions(site: Site) -> Iterator[Tuple[str, float]]:
     node = site.node
     for text in raises(site):
         said = sum(site.issue.words.get(word, 0.0) for word in set(split_words(text)))
-        yield text, 0.5 + 0.15 * min(said, 6.0)
+        yield text, 0.5 + 0.1 * min(said, 12.0)
     if isinstance(node, ast.Assign) and len(node.targets) == 1:
         target = site.text(node.targets[0])
         for value in ("None", '""', "[]", "{}", "0", "False"):

@@ -45,7 +45,7 @@ WEAK = frozenset("names wrapping copies moves normalise lengths boundaries".spli
 CRUEL = frozenset(
     "negate negate-part always never flip-bool bool-to-none number sign delete drop other-variable other-value"
     " other-name other-target unwrap near-text issue-text catch-pass catch-all swap dict set drop-branch"
-    " one-element".split()
+    " one-element exact-type".split()
 )
 TOKEN = re.compile(r"[A-Za-z_]\w*|\d+")
 PLAIN = frozenset("None True False 0 1".split())

@@ -23,7 +23,7 @@ from .source import Change, Source
 HERE = os.path.dirname(os.path.abspath(__file__))
 CPU_FLOOR_S = 0.5
 SCRIPT_S = 120
-PEER_BONUS = 4.0
+PEER_BONUS = 2.0
 
 
 class Limits(NamedTuple):
@@ -172,7 +172,9 @@ class Search:
                 data = self.data(Plan((mutant, *more)))
                 outcome = self.forks.run(data) if data else None
                 if outcome is not None and outcome.rc == 0 and same_output(outcome.out, self.expected):
-                    boosted = [part._replace(base=mutant.base * PEER_BONUS) for part in (mutant, *more)]
+                    boosted = [
+                        part._replace(base=mutant.base * PEER_BONUS ** (1 + len(more))) for part in (mutant, *more)
+                    ]
                     self.plausible.append(Plan(tuple(boosted)))
 
     def _try(self, plan: Plan) -> bool:
