@@ -236,11 +236,11 @@ class Search:
         return rows
 
     def pick(self, rows: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """The survivors in the order in which to propose them: seeded draws that favour scores."""
+        """The survivors in the order in which to propose them: seeded draws in proportion to how far each is believed."""
         alive = [row for row in rows if row["checked"] and not row["failed"]]
         drawn = []
         while alive:
-            weights = [row["score"] ** 2 + 1e-9 for row in alive]
+            weights = [row["score"] + 1e-9 for row in alive]
             drawn.append(alive.pop(self.rng.choices(range(len(alive)), weights)[0]))
         return drawn
 
