@@ -236,7 +236,7 @@ class Search:
         return rows
 
     def pick(self, rows: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """The survivors in the order in which to propose them: seeded draws in proportion to how far each is believed."""
+        """The survivors in the order in which to propose them: seeded draws in proportion to belief."""
         alive = [row for row in rows if row["checked"] and not row["failed"]]
         drawn = []
         while alive:
