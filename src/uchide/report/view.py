@@ -146,7 +146,8 @@ def reading(numbers: ArmSummary, selector: str | None) -> str:
     if selector is None:
         return f"No selector has picked yet; {single}, and {numbers.oracle} are resolved by at least one run."
     count = numbers.selected[selector]
-    chosen = f"Picking one of {_plural(numbers.k, 'candidate')} per issue with {selector} resolves {count} of {_plural(n, 'issue')}"
+    choice, issues = _plural(numbers.k, "candidate"), _plural(n, "issue")
+    chosen = f"Picking one of {choice} per issue with {selector} resolves {count} of {issues}"
     gap = numbers.gap_closed[selector]
     if gap is None:
         return f"{chosen}. All runs resolve the same {numbers.oracle}, so there was nothing to gain by picking."
@@ -170,7 +171,7 @@ def caution(numbers: ArmSummary, selector: str | None) -> str:
     low, high = wilson(numbers.selected[selector] if selector else round(numbers.pass_at_1.mean), n)
     what = "the selected rate" if selector else "a run's rate"
     return (
-        f"{_plural(n, 'issue')} {'is' if n == 1 else 'are'} a small sample: one issue is {100 / n:.1f} points, and the 95 % interval of {what} "
+        f"{_plural(n, 'issue')} {'is' if n == 1 else 'are'} a small sample: one is {100 / n:.1f} points, and the 95 % interval of {what} "
         f"reaches from {100 * low:.0f} to {100 * high:.0f} %. Differences of a few issues are within noise."
     )
 
