@@ -170,8 +170,9 @@ def caution(numbers: ArmSummary, selector: str | None) -> str:
         return ""
     low, high = wilson(numbers.selected[selector] if selector else round(numbers.pass_at_1.mean), n)
     what = "the selected rate" if selector else "a run's rate"
+    few = f"{_plural(n, 'issue')} {'is' if n == 1 else 'are'} a small sample"
     return (
-        f"{_plural(n, 'issue')} {'is' if n == 1 else 'are'} a small sample: one is {100 / n:.1f} points, and the 95 % interval of {what} "
+        f"{few}: one is {100 / n:.1f} points, and the 95 % interval of {what} "
         f"reaches from {100 * low:.0f} to {100 * high:.0f} %. Differences of a few issues are within noise."
     )
 
