@@ -42,10 +42,11 @@ def worlds(draw) -> tuple[Matrix, list[Candidate]]:
             TestEntry(id=f"r{m}", kind="pass_to_pass", base=(), own_patch=()) for m in range(draw(st.integers(1, 2)))
         ]
         tests.append(TestEntry(id="x", kind="pass_to_pass", base=(), own_patch=(), dropped="flaky"))
+        archived = draw(st.sets(st.sampled_from(runs), min_size=1, max_size=3))
         suites.append(
             SuiteEntry(
                 suite_sha256=f"s{n}",
-                runs=(draw(st.sampled_from(runs)),),
+                runs=tuple(sorted(archived)),
                 admitted=draw(st.booleans()),
                 tests=tuple(tests),
             )
@@ -79,13 +80,12 @@ def reference(matrix: Matrix, candidates: list[Candidate], own: bool) -> str | N
             continue
         parts = []
         for sha, row in matrix.outcomes[made.patch].items():
-            if own and not any(run in entry.runs for run in used[sha].runs):
-                continue
+            votes = [run for run in used[sha].runs if not own or run in entry.runs]
             bug = 1 if row["b0"] == "passed" else 0
             regression = (
                 1 if [status for test, status in row.items() if test != "b0" and status != "passed"] == [] else 0
             )
-            parts.append(3 * bug + 7 * regression)
+            parts += [3 * bug + 7 * regression] * len(votes)
         any_suite = any_suite or parts != []
         proposals.append((sum(parts) / len(parts) if parts else 0, entry.chars, index))
     if not proposals or not any_suite:
@@ -186,6 +186,19 @@ def test_weights_margin_and_reasons():
     assert choose(matrix, runs, weights=Weights(bug=0.7, regression=0.3)).run == "r0"
     tied = choose(matrix, runs, tie_margin=0.4)
     assert (tied.run, tied.tied, tied.reason) == ("r0", ("a", "b"), "shortest of 2 tied patches")
+
+
+def test_a_suite_that_two_runs_archived_alike_counts_twice():
+    matrix = small({"a": ("passed", "passed"), "b": ("failed", "passed")}, {"a": 9, "b": 1})
+    other = matrix.suites[0].model_copy(update={"suite_sha256": "t", "runs": ("r1",)})
+    outcomes = {"a": {**matrix.outcomes["a"], "t": {"fail_to_pass": "failed", "pass_to_pass": "passed"}}}
+    outcomes["b"] = {**matrix.outcomes["b"], "t": {"fail_to_pass": "passed", "pass_to_pass": "passed"}}
+    runs = [candidate("r0", "a"), candidate("r1", "b"), candidate("r2", "")]
+    even = matrix.model_copy(update={"suites": (matrix.suites[0], other), "outcomes": outcomes})
+    assert choose(even, runs).run == "r1"
+    twice = matrix.suites[0].model_copy(update={"runs": ("r0", "r2")})
+    found = choose(even.model_copy(update={"suites": (twice, other)}), runs)
+    assert (found.run, found.scores) == ("r0", pytest.approx({"a": 0.9, "b": 0.8}))
 
 
 def test_no_admitted_suite_is_a_policy():

@@ -23,7 +23,7 @@ def pick(matrix: Matrix, candidates: Sequence[Candidate], config: SelectionConfi
 def cross_agent(matrix: Matrix, runs: Sequence[str], config: SelectionConfig) -> Pick:
     """The patch that does best on the admitted suites of all runs."""
     suites = admitted(matrix)
-    scores = {patch.patch_sha256: score(matrix, patch, suites, config) for patch in pool(matrix)}
+    scores = {patch.patch_sha256: score(matrix, patch, suites, config, runs) for patch in pool(matrix)}
     return _scored("cross_agent", matrix, runs, config, scores if suites else {})
 
 
@@ -34,7 +34,7 @@ def self_tests(matrix: Matrix, runs: Sequence[str], config: SelectionConfig) -> 
     for patch in pool(matrix):
         own = [suite for suite in admitted(matrix) if set(suite.runs) & set(patch.runs)]
         own_suites += len(own)
-        scores[patch.patch_sha256] = score(matrix, patch, own, config)
+        scores[patch.patch_sha256] = score(matrix, patch, own, config, patch.runs)
     return _scored("self_tests", matrix, runs, config, scores if own_suites else {})
 
 
@@ -68,15 +68,22 @@ def admitted(matrix: Matrix) -> list[SuiteEntry]:
     return [] if matrix.error else [suite for suite in matrix.suites if suite.admitted]
 
 
-def score(matrix: Matrix, patch: PatchEntry, suites: Sequence[SuiteEntry], config: SelectionConfig) -> float:
-    """Mean over `suites` of bug * B + regression * R, where B (R) is 1 if all such tests pass; 0 without suites."""
-    total = 0.0
+def score(
+    matrix: Matrix, patch: PatchEntry, suites: Sequence[SuiteEntry], config: SelectionConfig, voters: Sequence[str]
+) -> float:
+    """Mean over the suites of the runs `voters` of bug * B + regression * R, where B (R) is 1 if all such tests pass.
+
+    Every run has a suite of its own: one that several runs archived alike counts once for each. 0 without suites.
+    """
+    total, votes = 0.0, 0
     for suite in suites:
         outcomes = matrix.outcomes[patch.patch_sha256][suite.suite_sha256]
+        count = len(set(suite.runs) & set(voters))
         for kind, weight in (("fail_to_pass", config.weights.bug), ("pass_to_pass", config.weights.regression)):
             tests = [test.id for test in suite.tests if not test.dropped and test.kind == kind]
-            total += weight * all(outcomes.get(test) == "passed" for test in tests)
-    return total / len(suites) if suites else 0.0
+            total += count * weight * all(outcomes.get(test) == "passed" for test in tests)
+        votes += count
+    return total / votes if votes else 0.0
 
 
 def run_index(patch: PatchEntry, runs: Sequence[str]) -> int:
