@@ -164,15 +164,19 @@ def test_tolerated_infrastructure_failures_are_rows(fresh):
 
 
 def test_excluded_instances_are_listed_and_left_out(fresh):
-    fresh.write("datasets/quick/ids.txt", "repo-0 broken-1 bad-2\n")
+    fresh.write("datasets/quick/ids.txt", "repo-0 broken-1 bad-2 hopeless-3\n")
     out = fresh.uchide("run", "x")
     assert "broken-1 takes no part: it cannot be had" in out
+    assert "hopeless-3 takes no part: the fix turns nothing green" in out
     assert "bad-2 fails preflight: gold does not resolve it" in out
     summary = json.loads((fresh.path / "reports/x/summary.json").read_text())
-    assert (summary["n_instances"], summary["n_excluded"]) == (1, 2)
+    assert (summary["n_instances"], summary["n_excluded"]) == (1, 3)
+    assert rows(fresh) == 2
     fresh.edit("experiments/x.yaml", "policy: {", "policy: {preflight: fatal, ")
-    fresh.write("datasets/quick/ids.txt", "repo-0 bad-2 \n")
-    assert "policy.preflight is fatal: bad-2" in fresh.uchide("run", "x", code=1)
+    for faulty, reason in (("bad-2", "gold does not"), ("broken-1", "it cannot"), ("hopeless-3", "the fix turns")):
+        fresh.write("datasets/quick/ids.txt", f"repo-0 {faulty} \n")
+        out = fresh.uchide("run", "x", code=1)
+        assert f"policy.preflight is fatal, and 1 of the instances cannot be used: {faulty}: {reason}" in out
 
 
 def test_wrong_agent_options_stop_before_anything_runs(fresh):

@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from uchide.errors import UchideError
-from uchide.pipeline.stages.instances import excluded, place, public_instances
+from uchide.pipeline.stages.instances import place, public_instances
 from uchide.pipeline.stages.rows import each, run_async
 from uchide.pipeline.worker import Work
 from uchide.protocols import Task
-from uchide.records import Candidate, PublicInstance, Record, Suite, Usage, digest
+from uchide.records import Candidate, Preflight, PublicInstance, Record, Suite, Usage, digest
 
 MODELS: Mapping[str, type[Record]] = {"rows": Candidate}
 VOLATILE_FILES: tuple[str, ...] = ("trajectories/*",)
@@ -23,7 +23,8 @@ async def _run(work: Work) -> None:
 
     config = work.spec.config
     public = work.one("public")
-    instances, out = public_instances(public), excluded(public, work.one("test"))
+    instances = public_instances(public)
+    fit = {row.instance_id for row in work.one("test").rows(Preflight) if row.ok}
     agent, model = agents.create(config["agent"]), llm.create(config["model"])
     provider = sandboxes.provider(config["sandbox"])
 
@@ -45,8 +46,7 @@ async def _run(work: Work) -> None:
     def is_infra(row: Record) -> bool:
         return isinstance(row, Candidate) and row.exit_status == "infra"
 
-    todo = [item for item in work.spec.ids if item in instances and item not in out]
-    await each(work, todo, make, failed=failed, is_infra=is_infra)
+    await each(work, [item for item in work.spec.ids if item in fit], make, failed=failed, is_infra=is_infra)
     work.finish()
 
 

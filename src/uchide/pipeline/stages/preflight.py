@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from uchide.errors import StageError
-from uchide.pipeline.stages.instances import hidden_instances, place, public_instances
+from uchide.pipeline.stages.instances import excluded, hidden_instances, place, public_instances
 from uchide.pipeline.stages.rows import each, run_async
 from uchide.pipeline.worker import Work
 from uchide.records import Preflight, Record
@@ -44,16 +44,17 @@ async def _run(work: Work) -> None:
         return any(verdict is not None and verdict.category == "infra" for verdict in verdicts)
 
     await each(work, [item for item in work.spec.ids if item in hidden], make, is_infra=is_infra)
-    _enforce(work)
+    _enforce(work, excluded(public, work.one("hidden")))
     work.finish()
 
 
-def _enforce(work: Work) -> None:
+def _enforce(work: Work, unprepared: Mapping[str, str]) -> None:
+    """Raises StageError when no instance is left, or when policy says that each must be fit for use."""
     rows = [row for row in work.part.rows().values() if isinstance(row, Preflight)]
-    bad = [row for row in rows if not row.ok]
-    if len(bad) == len(rows):
-        reasons = "; ".join(f"{row.instance_id}: {row.reason}" for row in bad[:3])
+    bad = {**unprepared, **{row.instance_id: row.reason for row in rows if not row.ok}}
+    if all(not row.ok for row in rows):
+        reasons = "; ".join(f"{item}: {reason}" for item, reason in list(bad.items())[:3])
         raise StageError(f"no instance of {work.spec.dataset_name} can be used here. {reasons}", hint="uchide doctor")
     if bad and work.spec.preflight == "fatal":
-        listed = "; ".join(f"{row.instance_id}: {row.reason}" for row in bad)
-        raise StageError(f"{len(bad)} instances fail preflight, and policy.preflight is fatal: {listed}")
+        listed = "; ".join(f"{item}: {reason}" for item, reason in bad.items())
+        raise StageError(f"policy.preflight is fatal, and {len(bad)} of the instances cannot be used: {listed}")

@@ -51,6 +51,8 @@ async def prepare_public(dataset: Quick, instance_id: str, trees_dir: Path, work
 
 async def prepare_hidden(dataset: Quick, instance_id: str, public: Any, tree: Path, workshop: Any, progress: Any) -> Any:
     assert tree.read_bytes() == instance_id.encode()
+    if instance_id.startswith("hopeless"):
+        raise DatasetError("the fix turns nothing green")
     return HiddenInstance(
         instance_id=instance_id,
         gold_patch="gold",
