@@ -61,7 +61,7 @@ def test_a_spec_that_cannot_work_is_refused(change, message):
 
 def test_a_spec_of_ones_own(tmp_path):
     path = tmp_path / "mine.yaml"
-    with pytest.raises(ConfigError, match=r"mine\.yaml: cannot be read"):
+    with pytest.raises(ConfigError, match=r"mine\.yaml cannot be read"):
         agents.create({"spec": path})
     path.write_text("- a list\n")
     with pytest.raises(ConfigError, match="a mapping is expected"):
@@ -71,6 +71,34 @@ def test_a_spec_of_ones_own(tmp_path):
     (tmp_path / "prompts").mkdir()
     (tmp_path / "prompts/own.md").write_text("Do it in {{ share }}.\n")
     assert agents.create({"spec": str(path)}).name == "phases"
+    with pytest.raises(ConfigError, match=r"agent\.spec: the path of a YAML file is expected, not 5"):
+        agents.create({"spec": 5})
+
+
+def test_a_spec_of_ones_own_is_held_by_content(tmp_path):
+    folder = tmp_path / "configs"
+    (folder / "prompts").mkdir(parents=True)
+    phase = {"goal": "g", "prompt": "own.md", "workflow": ["work"], "on_complete": None, "on_giveup": "ONLY"}
+    (folder / "mine.yaml").write_text(yaml.safe_dump({"schema": 1, "initial": "ONLY", "phases": {"ONLY": phase}}))
+    (folder / "prompts/own.md").write_text("Do it.\n")
+    (folder / "prompts/memo_request.md").write_text("A memo of {{ name }}, please.\n")
+    options = {"name": "phases", "spec": "configs/mine.yaml", "limits": {"steps": 7}}
+    held = agents.with_files(options, tmp_path)
+    (folder / "mine.yaml").write_text("- spoilt\n")
+    (folder / "prompts/memo_request.md").unlink()
+    agent = agents.create(held)
+    assert (agent.spec.initial, agent.spec.limits.steps) == ("ONLY", 7)
+    assert agent._prompts.memo_request("ONLY", "complete", "ONLY") == "A memo of ONLY, please."
+    assert agents.with_files({"name": "phases", "limits": {"steps": 7}}, tmp_path) == {
+        "name": "phases",
+        "limits": {"steps": 7},
+    }
+    (folder / "prompts/own.md").write_text("{% if %}\n")
+    (folder / "mine.yaml").write_text(held["spec"]["text"])
+    with pytest.raises(ConfigError, match=r"own\.md:1: "):
+        agents.create(agents.with_files(options, tmp_path))
+    with pytest.raises(ConfigError, match=r"agent\.spec: .*absent\.yaml cannot be read: No such file"):
+        agents.with_files({"spec": "absent.yaml"}, tmp_path)
 
 
 def test_names_that_are_not_there():

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from uchide.agents import phases
@@ -28,3 +29,8 @@ def create(config: Mapping[str, Any]) -> Agent:
         hint = f"Did you mean {close[0]!r}?" if close else f"Known agents: {', '.join(_AGENTS)}."
         raise ConfigError(f"agent.name: there is no agent {name!r}", hint=hint)
     return _AGENTS[name](options)
+
+
+def with_files(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
+    """`config` with the files it names, relative to `root`, replaced by what they hold. Raises ConfigError."""
+    return phases.with_files(dict(config), root) if config.get("name", "phases") == "phases" else dict(config)

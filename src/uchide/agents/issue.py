@@ -1,10 +1,11 @@
 """The one rendering of an issue, the same for every agent."""
 
 import re
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined, Template
+from jinja2 import ChoiceLoader, DictLoader, Environment, FileSystemLoader, StrictUndefined, Template
 
 from uchide.records import Issue
 
@@ -16,10 +17,10 @@ def fence(text: str, language: str = "") -> str:
     return f"{ticks}{language}\n{text.rstrip(chr(10))}\n{ticks}"
 
 
-def environment(*folders: Path) -> Environment:
-    """Templates of these folders, earlier ones first; an undefined name is an error. `fence` is a filter."""
+def environment(folder: Path, own: Mapping[str, str] | None = None) -> Environment:
+    """Templates of a folder, `own` (name -> text) before them; an undefined name is an error. `fence` is a filter."""
     made = Environment(
-        loader=FileSystemLoader(folders),
+        loader=ChoiceLoader([DictLoader(own or {}), FileSystemLoader(folder)]),
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

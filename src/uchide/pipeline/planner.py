@@ -1,6 +1,7 @@
 """From an experiment file to a plan: reads the file, the dataset, the code, earlier salts, and what is to be reused."""
 
 import difflib
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,10 +10,11 @@ from typing import Any
 from uchide.errors import ConfigError, PlanError
 from uchide.paths import Root
 from uchide.pipeline.drift import Drift, code_digests, drift, outdated
-from uchide.pipeline.experiment import Experiment, load_experiment
+from uchide.pipeline.experiment import Choice, Experiment, load_experiment
 from uchide.pipeline.parts import PARTS, STAGES, parts_of
 from uchide.pipeline.plan import Instances, Plan, make_plan
 from uchide.pipeline.reuse import Given, find_given
+from uchide.pipeline.secretcheck import holds_secret
 from uchide.store.atomic import read_json, write_json
 
 
@@ -61,7 +63,7 @@ def plan_experiment(root: Root, path: Path, options: Options | None = None) -> P
     options = options or Options()
     if options.start:
         checked_start(options.start)
-    experiment = load_experiment(path, options.overrides())
+    experiment = with_agent_files(root, load_experiment(path, options.overrides()))
     if options.is_subset:
         experiment = experiment.model_copy(update={"name": f"{experiment.name}.subset"})
     instances = select(root, experiment)
@@ -71,6 +73,30 @@ def plan_experiment(root: Root, path: Path, options: Options | None = None) -> P
         for stage, where in experiment.reuse.items()
     }
     return _with_salts(root, experiment, instances, codes, given, options)
+
+
+def with_agent_files(root: Root, experiment: Experiment) -> Experiment:
+    """The experiment with the files of its agents' own (`spec: PATH`) by content: read here and never again.
+
+    Raises ConfigError for a file that cannot be read or holds a secret: it is copied into the run folder.
+    """
+
+    def read(agent: Choice) -> Choice:
+        options = agent.model_dump()
+        if "spec" not in options:
+            return agent
+        from uchide import agents
+
+        read = Choice.model_validate(agents.with_files(options, root.path))
+        if holds_secret(json.dumps(read.model_dump(), ensure_ascii=False)):
+            raise ConfigError(f"agent.spec: {options['spec']}, or a prompt beside it, holds a secret in plain text")
+        return read
+
+    arms = {
+        name: arm.model_copy(update={"agent": read(arm.agent)}) if arm.agent else arm
+        for name, arm in experiment.arms.items()
+    }
+    return experiment.model_copy(update={"agent": read(experiment.agent), "arms": arms})
 
 
 def _with_salts(

@@ -1,15 +1,14 @@
 """The phases agent as an `Agent`."""
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from uchide.agents.phases.own import own_spec
 from uchide.agents.phases.prompts import Prompts
 from uchide.agents.phases.run import PhasesRun
-from uchide.agents.phases.spec import BUILT_IN, PhasesSpec, load_spec
+from uchide.agents.phases.spec import PhasesSpec, load_spec, parse_spec
 from uchide.agents.rollout import Plan, rollout
 from uchide.agents.session import Session
-from uchide.errors import ConfigError
 from uchide.protocols import Agent, ChatModel, Limits, Sampling, SandboxProvider, Task
 from uchide.records import Candidate, ExitStatus
 
@@ -19,7 +18,7 @@ class PhasesAgent:
 
     name = "phases"
 
-    def __init__(self, spec: PhasesSpec, prompts: Path | None = None) -> None:
+    def __init__(self, spec: PhasesSpec, prompts: Mapping[str, str] | None = None) -> None:
         self.spec = spec
         self._prompts = Prompts(spec, prompts)
 
@@ -40,13 +39,11 @@ class PhasesAgent:
 
 
 def create(options: Mapping[str, Any]) -> Agent:
-    """A phases agent from `options`: `spec` names a YAML file of your own (prompts lie in `prompts/` beside it, the
-    built-in ones fill in); every other key overrides the same key of that file. Raises ConfigError."""
+    """A phases agent from `options`: `spec` is a YAML file of your own (see `uchide.agents.phases.own`; the built-in
+    prompts fill in for those it lacks); every other key overrides the same key of that file. Raises ConfigError."""
     overrides = dict(options)
-    own = overrides.pop("spec", None)
-    if own is None:
-        return PhasesAgent(load_spec(BUILT_IN, overrides))
-    if not isinstance(own, str | Path):
-        raise ConfigError(f"agent.spec: the path of a YAML file is expected, not {own!r}")
-    path = Path(own)
-    return PhasesAgent(load_spec(path, overrides), path.parent / "prompts")
+    given = overrides.pop("spec", None)
+    if given is None:
+        return PhasesAgent(load_spec(overrides=overrides))
+    own = own_spec(given)
+    return PhasesAgent(parse_spec(own.text, own.file, overrides), own.prompts)

@@ -2,10 +2,9 @@
 
 import ast
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from jinja2 import TemplateNotFound, TemplateSyntaxError
@@ -61,11 +60,10 @@ def header(task: Task, spec: PhasesSpec, name: str, visit: int, tools: Sequence[
 
 
 class Prompts:
-    """The templates of one spec; a user's own folder comes before the built-in one."""
+    """The templates of one spec; a user's own (name -> text) come before the built-in ones."""
 
-    def __init__(self, spec: PhasesSpec, folder: Path | None = None) -> None:
-        built_in = BUILT_IN.parent / "prompts"
-        self._templates = environment(*([folder] if folder else []), built_in)
+    def __init__(self, spec: PhasesSpec, own: Mapping[str, str] | None = None) -> None:
+        self._templates = environment(BUILT_IN.parent / "prompts", own)
         self._spec = spec
         self.format: ActionFormat = FORMATS[spec.action_format]
         for name, phase in spec.phases.items():
@@ -77,7 +75,7 @@ class Prompts:
         except TemplateNotFound as error:
             raise ConfigError(f"phases.{name}.prompt: there is no prompt {error.name!r}") from error
         except TemplateSyntaxError as error:
-            raise ConfigError(f"{error.filename}:{error.lineno}: {error.message}") from error
+            raise ConfigError(f"{error.filename or error.name}:{error.lineno}: {error.message}") from error
 
     def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 (template values)
         return self._templates.get_template(template).render(share=SHARE, root=ROOT, **values).rstrip("\n")

@@ -159,18 +159,26 @@ def _unknown(name: str, phases: Mapping[str, PhaseSpec]) -> str:
 def load_spec(path: Path = BUILT_IN, overrides: Mapping[str, Any] | None = None) -> PhasesSpec:
     """The spec in `path`, with `overrides` (same shape) laid over it key by key. Raises ConfigError."""
     try:
-        data = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        return parse_spec(path.read_text("utf-8"), str(path), overrides)
+    except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"{path}: cannot be read as YAML: {error}") from error
+
+
+def parse_spec(text: str, where: str, overrides: Mapping[str, Any] | None = None) -> PhasesSpec:
+    """The same from the text of the file `where`."""
+    try:
+        data = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ConfigError(f"{where}: cannot be read as YAML: {error}") from error
     if not isinstance(data, dict):
-        raise ConfigError(f"{path}: a mapping is expected at the top")
+        raise ConfigError(f"{where}: a mapping is expected at the top")
     try:
         return PhasesSpec.model_validate(_overlay(data, overrides or {}))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
-        where = ".".join(str(part) for part in first["loc"])
+        place = ".".join(str(part) for part in first["loc"])
         message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{path}: {where + ': ' if where else ''}{message}") from error
+        raise ConfigError(f"{where}: {place + ': ' if place else ''}{message}") from error
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
