@@ -191,6 +191,24 @@ async def test_leftovers_are_dropped_with_a_warning_and_tests_are_kept_apart(tmp
     assert {change.name for change in await changed_files(box, base)} >= {"img.png", "scratch.py"}
 
 
+async def test_a_package_that_is_called_test_is_source(tmp_path):
+    files = ("django/__init__.py", "django/test/__init__.py", "django/test/client.py",
+             "django/test/tests/test_client.py", "pkg/__init__.py", "pkg/tests/__init__.py", "pkg/tests/util.py", "pkg/tests/unit/test_a.py",
+             "tests/__init__.py", "tests/util.py")  # fmt: skip
+    box = make(tmp_path, dict.fromkeys(files, b"1\n"))
+    base = await snapshot(box)
+    for name in files[2:]:
+        (box.testbed / name).write_text("2\n")
+    for name in ("django/test/test_new.py", "django/http/tests/data.json"):
+        (box.testbed / name).parent.mkdir(parents=True, exist_ok=True)
+        (box.testbed / name).write_text("3\n")
+    collected = await collect(box, base)
+    assert collected.files == ("django/test/client.py", "pkg/__init__.py")
+    assert {change.name for change in collected.tests} == {
+        "django/test/tests/test_client.py", "django/test/test_new.py", "django/http/tests/data.json", *files[5:],
+    }  # fmt: skip
+
+
 async def test_a_dirty_base_is_not_part_of_the_patch(tmp_path):
     box = make(tmp_path, {"a.py": b"1\n2\n3\n"})
     (box.testbed / "a.py").write_text("1\n2\nenvironment\n")

@@ -4,6 +4,7 @@ import pytest
 
 from uchide.errors import PatchError
 from uchide.patches import is_artefact, is_test_path, normalise
+from uchide.patches.libraries import is_test, library_folders
 
 GOOD = "diff --git a/a b/a\n--- a/a\n+++ b/a\n@@ -1,4 +1,4 @@ f\n x\n-1\n+2\n y\n \n"
 OPEN = "\\ No newline at end of file\n"
@@ -76,6 +77,26 @@ def test_refused(patch, message):
 )
 def test_test_paths(path, expected):
     assert is_test_path(path) is expected
+
+
+LIBRARIES = """
+django/__init__.py django/test/__init__.py django/test/client.py
+astropy/__init__.py astropy/tests/__init__.py astropy/tests/helper.py astropy/tests/tests/__init__.py
+astropy/tests/tests/test_helper.py astropy/io/__init__.py astropy/io/tests/__init__.py astropy/io/tests/test_io.py
+pkg/__init__.py pkg/tests/__init__.py pkg/tests/util.py pkg/tests/unit/test_a.py
+app/__init__.py app/test/data.json tests/__init__.py tests/util.py src/test/java/p/A.java
+mpl/__init__.py mpl/test/__init__.py mpl/test/conftest.py
+"""
+
+
+def test_packages_that_are_called_test():
+    found = library_folders(LIBRARIES.split())
+    assert found == {"django/test", "astropy/tests", "mpl/test"}
+    source = ("django/test/client.py", "django/test/templates/x.html", "astropy/tests/new.py", "setup.py")
+    tests = ("django/test/test_new.py", "mpl/test/conftest.py", "astropy/tests/tests/data/x.txt", "app/test/data.json",
+             "astropy/io/tests/x.fits", "pkg/tests/util.py", "tests/util.py", "src/test/java/p/A.java")  # fmt: skip
+    assert [path for path in source if is_test(path, found)] == []
+    assert [path for path in tests if not is_test(path, found)] == []
 
 
 @pytest.mark.parametrize(("path", "expected"), [("a/__pycache__/b", True), ("x.rej", True), ("a/build.py", False)])

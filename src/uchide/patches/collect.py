@@ -11,8 +11,9 @@ from typing import Literal
 
 from uchide.errors import PatchError
 from uchide.patches.git import ROOT, GitSession, base_tree_of_head, git_session
+from uchide.patches.libraries import NESTED, is_test, library_folders
 from uchide.patches.normalise import normalise
-from uchide.patches.paths import build_folder, is_artefact, is_test_path
+from uchide.patches.paths import build_folder, is_artefact
 from uchide.protocols import Sandbox
 
 PATCH_LIMIT = 10_000_000
@@ -36,15 +37,12 @@ class Change:
     old_id: str
     new_id: str
     binary: bool
+    is_test: bool
 
     @property
     def name(self) -> str:
         """The path as text; bytes that are not UTF-8 are shown escaped."""
-        return self.path.decode("utf-8", "backslashreplace")
-
-    @property
-    def is_test(self) -> bool:
-        return is_test_path(self.name)
+        return shown(self.path)
 
 
 @dataclass(frozen=True)
@@ -104,15 +102,31 @@ git diff --cached --numstat -z --no-renames --no-ext-diff --no-textconv "$1" > "
         raise PatchError("too many files changed to list them")
     binary = {line.split(b"\t", 2)[2] for line in numstat.split(b"\0") if line.startswith(b"-\t-\t")}
     fields = raw.split(b"\0")
-    return tuple(_change(fields[i], fields[i + 1], binary) for i in range(0, len(fields) - 1, 2))
+    libraries = await _libraries(session, base_tree, map(shown, fields[1::2]))
+    return tuple(_change(fields[i], fields[i + 1], binary, libraries) for i in range(0, len(fields) - 1, 2))
 
 
-def _change(fields: bytes, path: bytes, binary: set[bytes]) -> Change:
+async def _libraries(session: GitSession, base_tree: str, changed: Iterable[str]) -> frozenset[str]:
+    """Folders named like tests that are code of a package; looked for only where something in one changed."""
+    if not any(NESTED.search(name) for name in changed):
+        return frozenset()
+    await session.run('git ls-tree -r -z --name-only "$1" > "$dir/base"', base_tree)
+    listing = await session.read("base", limit=_LISTING_LIMIT)
+    return library_folders(map(shown, (listing or b"").split(b"\0")))
+
+
+def shown(path: bytes) -> str:
+    """A path as text; bytes that are not UTF-8 are escaped."""
+    return path.decode("utf-8", "backslashreplace")
+
+
+def _change(fields: bytes, path: bytes, binary: set[bytes], libraries: frozenset[str]) -> Change:
     old_mode, new_mode, old_id, new_id, letter = fields.decode().lstrip(":").split(" ")
     status: Literal["added", "modified", "deleted"] = (
         "added" if letter == "A" else "deleted" if letter == "D" else "modified"
     )
-    return Change(path, status, old_mode, new_mode, old_id, new_id, path in binary)
+    test = is_test(shown(path), libraries)
+    return Change(path, status, old_mode, new_mode, old_id, new_id, path in binary, test)
 
 
 async def _sift(
