@@ -192,9 +192,11 @@ async def test_leftovers_are_dropped_with_a_warning_and_tests_are_kept_apart(tmp
 
 
 async def test_a_package_that_is_called_test_is_source(tmp_path):
-    files = ("django/__init__.py", "django/test/__init__.py", "django/test/client.py",
-             "django/test/tests/test_client.py", "pkg/__init__.py", "pkg/tests/__init__.py", "pkg/tests/util.py", "pkg/tests/unit/test_a.py",
-             "tests/__init__.py", "tests/util.py")  # fmt: skip
+    files = (
+        "django/__init__.py", "django/test/__init__.py", "django/test/client.py", "django/test/tests/test_client.py",
+        "pkg/__init__.py", "pkg/tests/__init__.py", "pkg/tests/util.py", "pkg/tests/unit/test_a.py",
+        "tests/__init__.py", "tests/util.py",
+    )  # fmt: skip
     box = make(tmp_path, dict.fromkeys(files, b"1\n"))
     base = await snapshot(box)
     for name in files[2:]:
