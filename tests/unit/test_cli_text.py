@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from uchide.cli.display import OnTerminal, Plain, describe, progress_table
+from uchide.cli.experiment import without_from
 from uchide.cli.text import duration, safe, table
 from uchide.pipeline.progress import Reporter, StageProgress, Watcher
 
@@ -118,3 +119,15 @@ def test_display_on_a_real_terminal():
     assert "hello [x]" in out
     assert "\x1b[2J" not in out
     assert "bench-grade" in out
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["run", "x", "--from", "bench", "-i", "a"], ["run", "x", "-i", "a"]),
+        (["run", "--from=tts-pick", "x"], ["run", "x"]),
+        (["run", "x", "--until", "bench"], ["run", "x", "--until", "bench"]),
+    ],
+)
+def test_going_on_does_not_begin_anew(words, left):
+    assert without_from(words) == left

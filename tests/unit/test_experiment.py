@@ -84,6 +84,7 @@ def test_text_that_looks_like_other_types_is_text_when_quoted(tmp_path):
         ("name: x\ndataset: {}\n", [":2:", "dataset.name is missing"]),
         ("name: X y\ndataset: {name: mini}\n", ["name", "pattern"]),
         ("name: ../x\ndataset: {name: mini}\n", ["name", "pattern"]),
+        ("name: store\ndataset: {name: mini}\n", [":1:", "name", "choose another name"]),
         ("- x\n", ["a mapping"]),
         ("", ["a mapping"]),
         (b"name: \xff\n", ["not UTF-8 (byte 6)"]),

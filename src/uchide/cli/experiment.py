@@ -3,6 +3,7 @@
 import resource
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +20,11 @@ if TYPE_CHECKING:
 Until = Annotated[str | None, typer.Option("--until", metavar="STAGE", help="Stop after this stage.")]
 From = Annotated[
     str | None,
-    typer.Option("--from", metavar="STAGE", help="Run this stage (or part, like tts-pick) and what follows again."),
+    typer.Option(
+        "--from",
+        metavar="STAGE",
+        help="Run this stage (or part, like tts-pick) and what follows again. Left out, an interrupted run goes on.",
+    ),
 ]
 Ids = Annotated[
     list[str] | None, typer.Option("-i", "--instance", metavar="ID", help="Only this instance; repeatable.")
@@ -129,7 +134,7 @@ def _run(root: "Root", path: Path, options: "Options") -> str:
     from uchide.cli.display import display
     from uchide.pipeline.controller import StoppedError, run_experiment
 
-    again, began = " ".join(["uchide", *sys.argv[1:]]), time.monotonic()
+    again, began = " ".join(["uchide", *without_from(sys.argv[1:])]), time.monotonic()
     try:
         with display() as screen:
             outcome = run_experiment(root, path, options, announce=_announce, tick=screen.tick)
@@ -142,6 +147,12 @@ def _run(root: "Root", path: Path, options: "Options") -> str:
     _conclude(root, outcome)
     say(f"took {duration(time.monotonic() - began)}, {_cpu_seconds():.0f} CPU s")
     return outcome.planned.plan.experiment.name
+
+
+def without_from(words: Sequence[str]) -> list[str]:
+    """A command line that goes on with what it began: `--from STAGE`, given again, would begin anew."""
+    kept = [word for n, word in enumerate(words) if word != "--from" and (n == 0 or words[n - 1] != "--from")]
+    return [word for word in kept if not word.startswith("--from=")]
 
 
 def _cpu_seconds() -> float:

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
 
 from uchide.errors import ConfigError
 from uchide.pipeline.secretcheck import refuse_secrets
@@ -112,6 +112,13 @@ class Experiment(Section):
     policy: Policy = Policy()
     reuse: dict[Reusable, str] = Field(default_factory=dict)
     """Stage -> path of a finished artifact, or the name of an experiment that has one."""
+
+    @field_validator("name")
+    @classmethod
+    def _not_the_store(cls, name: str) -> str:
+        if name == "store":
+            raise ValueError("`artifacts/store` holds all artifacts: choose another name")
+        return name
 
     def runs_of_arm(self) -> list[tuple[str, int]]:
         """(label, seed) of every run: `r01_s1001`, `r02_s1002`, ..."""

@@ -66,6 +66,11 @@ def plan_experiment(root: Root, path: Path, options: Options | None = None) -> P
     experiment = with_agent_files(root, load_experiment(path, options.overrides()))
     if options.is_subset:
         experiment = experiment.model_copy(update={"name": f"{experiment.name}.subset"})
+    if options.start and (given_stage := options.start.partition("-")[0]) in experiment.reuse:
+        raise PlanError(
+            f"--from {options.start}: the experiment takes {given_stage} from {experiment.reuse[given_stage]}",
+            hint=f"take {given_stage} out of its `reuse`",
+        )
     instances = select(root, experiment)
     codes = code_digests(root.path)
     given: dict[str, Given] = {

@@ -8,6 +8,7 @@ from pathlib import Path
 from uchide.errors import StoreError
 from uchide.paths import Root
 from uchide.store.artifact import Artifact
+from uchide.store.atomic import read_json
 from uchide.store.lease import holder, is_alive
 from uchide.store.manifest import LEASE, MANIFEST
 
@@ -94,14 +95,25 @@ def _reachable(root: Root, names: Iterable[str]) -> set[str]:
 def garbage(root: Root) -> list[Path]:
     """Artifacts, and remains of unfinished ones, that no experiment reaches and nobody is writing.
 
-    Unfinished parts of an experiment that was stopped are kept while its run folder names them.
+    What an experiment's latest start makes or reads is kept: pointers are set at its end, so until then (and when it
+    was stopped) nothing else names the parts it finished. So are unfinished parts of any start.
     """
-    kept = set(pointed_by(root))
+    kept = set(pointed_by(root)) | _of_latest_starts(root)
     for jobs in root.artifacts.glob("*/runs/*/jobs"):
         kept |= {path.stem for path in jobs.glob("*.json") if not (root.store / path.stem / MANIFEST).is_file()}
     if not root.store.is_dir():
         return []
     return [path for path in sorted(root.store.iterdir()) if path.name not in kept and not _in_use(path)]
+
+
+def _of_latest_starts(root: Root) -> set[str]:
+    names: set[str] = set()
+    for runs in root.artifacts.glob("*/runs"):
+        latest = max(runs.glob("*/jobs"), default=runs / "none")  # run folders are named by their time
+        for path in latest.glob("*.json"):
+            inputs = read_json(path)["inputs"]
+            names |= {path.stem, *(Path(rel).parts[0] for many in inputs.values() for rel in many)}
+    return names | _reachable(root, names)
 
 
 def _in_use(path: Path) -> bool:
