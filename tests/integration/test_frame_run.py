@@ -134,6 +134,9 @@ def test_second_controller_is_refused_by_name_and_interrupt_stops_cleanly(fresh,
     assert "stopped; finished rows are kept. To go on: uchide run x" in output
     assert "Traceback" not in output
     assert not processes(fresh.path)
+    kept = {path.name for path in fresh.store.iterdir()}
+    assert "0 artifacts" in fresh.uchide("artifacts", "gc", "--yes")
+    assert {path.name for path in fresh.store.iterdir()} == kept
     fresh.uchide("run", "x")
     assert_like_undisturbed(fresh, undisturbed)
 
@@ -221,9 +224,20 @@ def test_reused_bench_makes_no_rollout_and_gives_the_same_picks(fresh, given, un
     assert picks(fresh, "again") == picks(undisturbed, "x")
     assert "nothing to run" in fresh.uchide("run", "again")
     fresh.uchide("artifacts", "verify")
+    assert "--from bench-grade: the experiment takes bench from" in fresh.uchide(
+        "run", "again", "--from", "bench-grade", code=1
+    )
     moved = given.parent.rename(given.parent.with_name("moved"))
     reusing(fresh, moved / given.name)
     assert fresh.parse_counts(fresh.uchide("run", "again", "-n")) == {}
+
+
+def test_an_instance_that_is_unfit_here_is_left_out_of_a_reused_bench(fresh, given):
+    reusing(fresh, given)
+    fresh.uchide("run", "again", QUICK_BAD="repo-1")
+    summary = json.loads((fresh.path / "reports/again/summary.json").read_text())
+    assert (summary["n_instances"], summary["n_excluded"]) == (4, 1)
+    assert sum(summary["categories"].values()) == 8
 
 
 def test_reuse_by_name_in_the_same_store_shares_what_follows(undisturbed, tmp_path):

@@ -12,6 +12,7 @@ from uchide.records import Candidate, Graded, Matrix, PickGraded, PublicInstance
 from uchide.report.inputs import ArmInputs, ReportInputs
 
 RERUN_TTS = "rerun the tts stage: `uchide run EXPERIMENT --from tts`"
+MISSING = "instances that were unfit when bench ran have no candidates: `uchide run EXPERIMENT --from bench`"
 
 Key = TypeVar("Key")
 Row = TypeVar("Row")
@@ -163,7 +164,7 @@ def complete(rows: Mapping[Key, object], wanted: set[Key], where: str) -> None:
     missing, foreign = wanted - set(rows), set(rows) - wanted
     if missing:
         first = min(map(named, missing))
-        raise ReportError(f"{where}: {len(missing)} missing, e.g. {first}", hint="run the experiment to its end first")
+        raise ReportError(f"{where}: {len(missing)} missing, e.g. {first}", hint=MISSING)
     if foreign:
         first = min(map(named, foreign))
         raise ReportError(f"{where}: {first} belongs to no run or instance of this experiment")

@@ -1,7 +1,7 @@
 """report: reads every artifact of the experiment and hands plain records to `uchide.report`."""
 
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -36,12 +36,14 @@ def report_inputs(work: Work) -> "ReportInputs":
     hidden = stages["prepare"].children()["hidden"]
     out = excluded(public, hidden, stages["test"])
     bench, tts = stages["bench"].children(), stages["tts"].children()
-    arms = tuple(_arm(work, arm, bench, tts) for arm in _arm_names(work, bench))
+    instances = [row for row in public.rows(PublicInstance) if row.instance_id not in out]
+    ids = frozenset(row.instance_id for row in instances)
+    arms = tuple(_arm(work, arm, bench, tts, ids) for arm in _arm_names(work, bench))
     run_folder = Path(work.spec.run)
     return ReportInputs(
         experiment=work.spec.config["experiment"],
         arms=arms,
-        instances=[row for row in public.rows(PublicInstance) if row.instance_id not in out],
+        instances=instances,
         title=work.spec.config["title"] or "",
         preflight=list(stages["test"].rows(Preflight)),
         excluded=[Excluded(instance_id=name, reason=reason) for name, reason in out.items()],
@@ -72,7 +74,10 @@ def _arm_names(work: Work, bench: Mapping[str, Artifact]) -> list[str]:
     ]
 
 
-def _arm(work: Work, arm: str, bench: Mapping[str, Artifact], tts: Mapping[str, Artifact]) -> "ArmInputs":
+def _arm(
+    work: Work, arm: str, bench: Mapping[str, Artifact], tts: Mapping[str, Artifact], ids: Collection[str]
+) -> "ArmInputs":
+    """Rows of the instances `ids`: a bench that was reused, or made before test changed, may hold more."""
     from uchide.report import ArmInputs
 
     generate = [kid for part, kid in bench.items() if part.startswith(f"generate.{arm}.")]
@@ -81,10 +86,10 @@ def _arm(work: Work, arm: str, bench: Mapping[str, Artifact], tts: Mapping[str, 
     return ArmInputs(
         name=arm,
         runs=tuple(sorted({kid.manifest.part.split(".")[2] for kid in generate})),
-        candidates=[row for kid in generate for row in kid.rows(Candidate)],
-        graded=[row for kid in grade for row in kid.rows(Graded)],
-        matrices=list(tts[f"matrix.{arm}"].rows(Matrix)),
-        picks=list(tts[f"grade.{arm}"].rows(PickGraded)),
+        candidates=[row for kid in generate for row in kid.rows(Candidate) if row.instance_id in ids],
+        graded=[row for kid in grade for row in kid.rows(Graded) if row.instance_id in ids],
+        matrices=[row for row in tts[f"matrix.{arm}"].rows(Matrix) if row.instance_id in ids],
+        picks=[row for row in tts[f"grade.{arm}"].rows(PickGraded) if row.pick.instance_id in ids],
         agent=agent,
         model=model,
     )

@@ -1,5 +1,6 @@
-"""Quick engine: a patch that ends in an even number resolves."""
+"""Quick engine: a patch that ends in an even number resolves; QUICK_BAD names instances that fail preflight."""
 
+import os
 from typing import Any
 
 from uchide.records import Preflight, Verdict, digest
@@ -27,5 +28,5 @@ def create(name: str, sandboxes: Any, cache_dir: Any, *, notice: Any) -> QuickGr
 
 
 async def preflight(instance: Any, hidden: Any, grader: Any, **paths: Any) -> Preflight:
-    bad = instance.instance_id.startswith("bad")
+    bad = instance.instance_id.startswith("bad") or instance.instance_id in os.environ.get("QUICK_BAD", "").split()
     return Preflight(instance_id=instance.instance_id, ok=not bad, reason="gold does not resolve it" if bad else "")
