@@ -205,6 +205,7 @@ WRONG = [
     (("run", "x", "-i", "repo-9", "-n"), "no instance 'repo-9'", 1),
     (("run", "x", "--repo", "zzz", "-n"), "no instance is left after repo=zzz", 1),
     (("run", "x", "--ids-file", "nope.txt"), "cannot be read", 1),
+    (("run", "x", "--until", "bench", "--summary", "s.md"), "--until bench makes no report", 1),
     (("run", "x", "--runs", "0"), "runs", 2),
     (("run",), "EXPERIMENT", 2),
     (("show", "x", "repo-77"), "no instance 'repo-77'", 1),
@@ -237,6 +238,13 @@ def test_showing_and_verifying(finished):
     assert "used by" in finished.uchide("artifacts", "ls", "x")
     assert "total" in finished.uchide("artifacts", "du")
     assert "nothing is running" in finished.uchide("status")
+
+
+def test_results_are_of_the_experiment_as_it_is_now(checkout):
+    pointer = checkout.path / "reports/x"
+    pointer.unlink()
+    pointer.symlink_to("../artifacts/store/report-000000000000")  # where an edit, undone since, led
+    assert "x: resolved of 5" in checkout.uchide("show", "x")
 
 
 def test_flipped_bytes_are_found_by_verify_and_named(checkout):

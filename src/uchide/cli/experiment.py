@@ -11,6 +11,7 @@ import typer
 
 from uchide.cli.options import ExperimentArgument, RootOption, argument, read_ids, root_and_file
 from uchide.cli.text import duration, plural, say, table
+from uchide.errors import ConfigError
 
 if TYPE_CHECKING:
     from uchide.paths import Root
@@ -57,6 +58,8 @@ def run(
     """Run what is missing of an experiment. The same command continues an interrupted run."""
     where, path = root_and_file(root, experiment)
     options = _options(until, start, instance, ids_file, repo, limit, runs, concurrency)
+    if summary and until not in (None, "report"):
+        raise ConfigError(f"--summary is the report's table, and --until {until} makes no report")
     if dry_run:
         from uchide.pipeline.planner import plan_experiment
 
@@ -187,7 +190,7 @@ def _conclude(root: "Root", outcome: "Outcome") -> None:
 
     plan = outcome.planned.plan
     if "report" in plan.pointers:
-        say(summary_text(root, plan.experiment.name))
+        say(summary_text(root, plan))
     else:
         last = plan.jobs[plan.targets[-1]]
         say(f"{last.kind.stage}: {root.home(plan.experiment.name) / last.kind.stage}")

@@ -19,17 +19,18 @@ from uchide.store.lease import holder, is_alive
 from uchide.store.manifest import R, load_record
 
 
-def summary_text(root: Root, experiment: str) -> str:
-    """The headline table of a finished experiment."""
-    folder = root.report(experiment)
-    return console_text(load_record(folder / "summary.json", Summary), folder / "index.html")
+def summary_text(root: Root, plan: Plan) -> str:
+    """The headline table of a finished experiment. Its pointer may lead to other results: of an edit since undone."""
+    folder, pointer = root.store / plan.tops["report"], root.report(plan.experiment.name)
+    shown = pointer if pointer.resolve() == folder.resolve() else folder
+    return console_text(load_record(folder / "summary.json", Summary), shown / "index.html")
 
 
 def overview_text(root: Root, path: Path) -> str:
     """The headline table, or how far the experiment is."""
     plan = plan_experiment(root, path).plan
     if not plan.needed:
-        return summary_text(root, plan.experiment.name)
+        return summary_text(root, plan)
     rows = []
     for label in dict.fromkeys(job.kind.label for job in plan.jobs.values()):
         jobs = [job for job in plan.jobs.values() if job.kind.label == label]

@@ -208,6 +208,3 @@ def json_schema() -> dict[str, Any]:
     """The JSON Schema of an experiment file."""
     schema = Experiment.model_json_schema()
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
-
-
-REUSABLE: tuple[str, ...] = get_args(Reusable)
