@@ -14,8 +14,11 @@ from uchide.cli.text import duration, plural, say, table
 from uchide.errors import ConfigError
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from uchide.paths import Root
     from uchide.pipeline.controller import Outcome
+    from uchide.pipeline.plan import Plan
     from uchide.pipeline.planner import Options, Planned
 
 Until = Annotated[str | None, typer.Option("--until", metavar="STAGE", help="Stop after this stage.")]
@@ -134,6 +137,7 @@ def _options(
 
 def _run(root: "Root", path: Path, options: "Options") -> str:
     """Run, print how it went, and give the name the results stand under."""
+    from uchide.cli import results  # before the run: an edit of the code meanwhile must not meet it half way
     from uchide.cli.display import display
     from uchide.pipeline.controller import StoppedError, run_experiment
 
@@ -147,7 +151,7 @@ def _run(root: "Root", path: Path, options: "Options") -> str:
     if outcome.failures:
         _explain(outcome, again)
         raise typer.Exit(1)
-    _conclude(root, outcome)
+    _conclude(root, outcome, results.summary_text)
     say(f"took {duration(time.monotonic() - began)}, {_cpu_seconds():.0f} CPU s")
     return outcome.planned.plan.experiment.name
 
@@ -185,9 +189,7 @@ def _explain(outcome: "Outcome", again: str) -> None:
     say(f"finished rows are kept. Once the cause is mended: {again}", err=True)
 
 
-def _conclude(root: "Root", outcome: "Outcome") -> None:
-    from uchide.cli.results import summary_text
-
+def _conclude(root: "Root", outcome: "Outcome", summary_text: "Callable[[Root, Plan], str]") -> None:
     plan = outcome.planned.plan
     if "report" in plan.pointers:
         say(summary_text(root, plan))
