@@ -180,3 +180,21 @@ def test_what_this_checkout_s_parts_are_made_of(monkeypatch, tmp_path):
     assert not [name for name in generate if name.startswith(("uchide.grading", "uchide.report", "uchide.cli"))]
     report = code.closure(PARTS["report"].entry)
     assert "uchide.report.page" in report
+
+
+def test_every_file_of_the_package_is_code_of_some_part_or_of_the_frame():
+    """Data files, tools that run in a sandbox, and models, which are imported by name."""
+    source_of = ROOT / "src/uchide"
+    counted = {}
+    for label, part in PARTS.items():
+        for pattern in part.data:
+            found = set(source_of.glob(pattern))
+            assert found, f"{label}: nothing matches {pattern}"
+            counted.setdefault(label, set()).update(path.relative_to(source_of).as_posix() for path in found)
+    files = [path for path in source_of.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    data = {path.relative_to(source_of).as_posix() for path in files if path.suffix != ".py"} - {"py.typed"}
+    assert data - set().union(*counted.values()) == set()
+    runner = {"tools/run_tests.py", "tools/_test_run.py", "tools/_test_hooks.py", "sandboxes/guest.py"}
+    for label in ("prepare-hidden", "test", "bench-grade", "tts-matrix"):
+        assert runner <= counted[label]
+    assert {"llm/mutator/model.py", "llm/mutator/playbook.yaml", *runner} <= counted["bench-generate"]

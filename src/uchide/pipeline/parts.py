@@ -41,16 +41,18 @@ class PartKind:
         return f"{self.stage}.py"
 
 
-_RUNNER = ("tools/run_tests.py", "testing/plugins/*.py", "sandboxes/guest.py")
-_PROMPTS = tuple(f"agents/**/*.{ending}" for ending in ("md", "yaml", "j2", "txt", "json"))
-_PAGE = tuple(f"report/**/*.{ending}" for ending in ("html", "j2", "css", "js", "svg", "md"))
+_SANDBOX = ("sandboxes/guest.py", "sandboxes/etc/*")
+_RUNNER = ("tools/run_tests.py", "tools/_test_*.py", *_SANDBOX)
+_AGENT = ("agents/**/*.md", "agents/**/*.yaml", "llm/**/*.py", "llm/**/*.yaml", "tools/**/*.py", *_SANDBOX)
+"""Models are imported by name, which no import statement shows."""
+_PAGE = ("report/**/*.j2", "report/**/*.css")
 
 _PARTS = (
-    PartKind("prepare", "public", "prepare_public", "calm", True),
+    PartKind("prepare", "public", "prepare_public", "calm", True, ("datasets/*.lock",)),
     PartKind("prepare", "hidden", "prepare_hidden", "calm", True, _RUNNER),
     PartKind("prepare", "", "collect", "calm"),
     PartKind("test", "", "preflight", "key", True, _RUNNER),
-    PartKind("bench", "generate", "bench_generate", "calm", True, (*_PROMPTS, "tools/**/*.py", "sandboxes/guest.py")),
+    PartKind("bench", "generate", "bench_generate", "calm", True, _AGENT),
     PartKind("bench", "grade", "bench_grade", "calm", True, _RUNNER),
     PartKind("bench", "", "collect", "calm"),
     PartKind("tts", "matrix", "tts_matrix", "key", True, _RUNNER),
