@@ -159,6 +159,26 @@ async def test_suites_are_refused_with_the_reason(case, made, reason):
     assert list(found.outcomes.values()) == [{}]
 
 
+TURNS_INTO_SEVERAL = (
+    ADD
+    + """
+
+def pytest_generate_tests(metafunc):
+    if calc.add(1, 2) == 3:
+        metafunc.fixturenames.append("step")
+        metafunc.parametrize("step", [1, 2])
+"""
+)
+
+
+async def test_a_test_that_a_patch_turns_into_several_is_not_found(case):
+    found = await matrix(case, [candidate("r01", GOOD, suite("r01", TURNS_INTO_SEVERAL))])
+    assert found.error == ""
+    (entry,) = found.suites
+    assert (entry.admitted, entry.reason) == (False, "no bug-revealing test is left")
+    assert entry.tests[0].dropped == "with its own patch: not run"
+
+
 async def test_suites_that_disagree_run_apart(case):
     changed = VISIBLE + "\n\ndef test_add():\n    assert calc.add(1, 2) == 3\n"
     edits = Suite(

@@ -5,7 +5,7 @@ have run as often as admission asks. Suites that change existing files, or disag
 """
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -139,7 +139,7 @@ async def _patch_runs(bench: Bench, board: Board, patch: str, group: Group, base
     ids = _ids(trial for sha in shas for trial in board.trials[sha])
 
     def again(found: dict[str, TestResult]) -> list[str]:
-        return [test for test in ids if test in own_ids and found[test].status == "passed"]
+        return [test for test in ids if test in own_ids and status_of(test, found) == "passed"]
 
     limit = next_limit(bench.settings, base)
     runs = await run_group(bench, board.cost, board.patches[patch], group, ids, limit, again)
@@ -148,7 +148,12 @@ async def _patch_runs(bench: Bench, board: Board, patch: str, group: Group, base
         board.own.setdefault(sha, {})[patch] = on_own_patch(board.trials[sha], observed)
     for sha in shas:
         row = board.outcomes.setdefault(patch, {})
-        row[sha] = {trial.id: first[trial.id].status for trial in board.trials[sha] if not trial.dropped}
+        row[sha] = {trial.id: status_of(trial.id, first) for trial in board.trials[sha] if not trial.dropped}
+
+
+def status_of(test: str, found: Mapping[str, TestResult]) -> TestStatus:
+    """A test may be gone with a patch: turned into several, each with a parameter."""
+    return found[test].status if test in found else "not_found"
 
 
 def _suite_entry(board: Board, sha: str) -> SuiteEntry:
