@@ -175,6 +175,13 @@ async def test_verdicts_are_cached_by_patch_and_hidden_tests(case, tmp_path):
     assert json.loads(stored.read_text())["verdict"]["category"] == "resolved"
 
 
+async def test_a_time_out_is_measured_again(case, tmp_path):
+    request = case.request(patch_of(source(add=LOOP)))
+    grader = NativeGrader(provider("bwrap"), tmp_path, limits=QUICK)
+    verdicts = [await grader.grade(request) for _ in range(2)]
+    assert [(v.category, v.cached) for v in verdicts] == [("timeout", False)] * 2
+
+
 class Dead:
     """A provider whose sandboxes never start: bwrap on a tree that is not an archive."""
 

@@ -61,14 +61,17 @@ class NativeGrader:
         self._limits = limits or NativeLimits()
 
     async def grade(self, request: GradeRequest) -> Verdict:
-        """The verdict; `infra` when the sandbox failed again and again, which is never kept in the cache."""
+        """The verdict; `infra` when the sandbox failed again and again.
+
+        Neither that nor a time-out is kept in the cache: a busy host may be the reason for both.
+        """
         if not request.patch.strip() and not request.force:
             return self._verdict(request, "empty_patch", message="the patch is empty")
         key = verdict_key(request, self.name, self.version)
         if cached := self._cache.get(key):
             return cached.model_copy(update={"cached": True})
         verdict = await self._judge_patiently(request)
-        if verdict.category != "infra":
+        if verdict.category not in ("infra", "timeout"):
             self._cache.put(key, verdict)
         return verdict
 
