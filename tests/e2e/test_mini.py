@@ -47,7 +47,7 @@ class Clone:
         path.write_text(text.replace(old, new, 1), encoding="utf-8")
 
     def stage(self, experiment: str, stage: str) -> Artifact:
-        return Artifact(self.artifacts / experiment / stage)
+        return Artifact((self.artifacts / experiment / stage).resolve())
 
 
 def clone_to(folder: Path) -> Path:
@@ -78,6 +78,7 @@ def candidates(clone: Clone, experiment: str) -> dict[str, Candidate]:
 
 def test_the_table_and_the_summary_agree(mini: tuple[Clone, str]) -> None:
     clone, printed = mini
+    print(printed[printed.rindex("resolved of") :])
     summary = json.loads((clone.path / "reports/mini/summary.json").read_text())
     assert summary["k"] == 4
     assert summary["n_instances"] >= 10
@@ -121,7 +122,7 @@ EDITS = [
     ("src/uchide/selection/selectors.py", "def ", "STRANGE = 1\n\n\ndef ", TTS_AND_REPORT),
     ("experiments/mini.yaml", "runs: 4", "runs: 4\nselection: {weights: {bug: 0.4, regression: 0.6}}", TTS_AND_REPORT),
     ("src/uchide/report/templates/index.html.j2", "<main", "<main data-edited", {"report"}),
-    ("src/uchide/selection/selectors.py", "\n", "\n# A comment.\n", set()),
+    ("src/uchide/selection/selectors.py", "def ", "# A comment.\ndef ", set()),
     ("src/uchide/agents/phases/prompts/code_fix.md", "Change the source", "Change only the source", set()),
 ]
 
@@ -185,7 +186,8 @@ def test_a_flipped_byte_in_what_is_reused_stops_by_name(mini: tuple[Clone, str],
     part.write_bytes(data[:-30] + bytes([data[-30] ^ 1]) + data[-29:])
     text = (clone.path / "experiments/mini.yaml").read_text().replace("name: mini\n", "name: flipped\n", 1)
     (clone.path / "experiments/flipped.yaml").write_text(text + f"reuse: {{ bench: {copy.artifacts}/mini/bench }}\n")
-    out = copy.uchide("run", "experiments/flipped.yaml", check=False)
+    fresh = Clone(clone.path, tmp_path / "fresh")
+    out = fresh.uchide("run", "experiments/flipped.yaml", check=False)
     assert part.parent.name in out
     assert "rows.jsonl" in out
     assert "Traceback" not in out
