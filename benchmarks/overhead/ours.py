@@ -106,6 +106,12 @@ class Model:
         text = f"WORKFLOW: W0\nTHOUGHT: step {self.step}\nFINAL_ANSWER:\n<tool: bash> {command(self.step)} </tool>"
         return ChatReply(text, Usage(calls=1, prompt_tokens=1, completion_tokens=1))
 
+    async def window(self, place: str = "", role: str = "agent") -> int | None:
+        return None
+
+    async def aclose(self) -> None:
+        pass
+
 
 def make_tree(folder: Path) -> Path:
     """A repository with one commit."""

@@ -66,6 +66,20 @@ class ModelError(UchideError):
     retryable = True
 
 
+class ContextOverflow(ModelError):
+    """The request is longer than the model's context: to be compacted, never sent again as it is."""
+
+    retryable = False
+
+
+class RateLimited(ModelError):
+    """The server refused for too long (429): infrastructure, not the model's failure."""
+
+
+class SpendLimit(UchideError):
+    """The experiment's spend cap is reached. Finished rows are kept; a higher cap goes on from there."""
+
+
 class PatchError(UchideError):
     """A patch that is not a patch, or cannot be collected."""
 

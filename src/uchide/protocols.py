@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from uchide.records import Candidate, HiddenInstance, PublicInstance, Usage, Verdict
 
@@ -113,11 +113,31 @@ class SandboxProvider(Protocol):
 
 # --- models ----------------------------------------------------------------------------------------------------------
 @dataclass(frozen=True)
-class Message:
-    """One chat message."""
+class ToolCall:
+    """A call of an API tool as the server gave it; `arguments` is JSON text, perhaps malformed."""
 
-    role: Literal["system", "user", "assistant"]
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True)
+class ToolSpec:
+    """A tool as the API announces it; `parameters` is a JSON Schema."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Message:
+    """One chat message. Tool calls belong to an assistant, `tool_call_id` to the `tool` message that answers one."""
+
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -132,11 +152,19 @@ class Sampling:
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """`session` names the rollout, so that a server can keep its prefix cache warm."""
+    """What is asked, and for whom. A model must neither change nor keep `messages`."""
 
     messages: Sequence[Message]
     sampling: Sampling
     session: str = ""
+    """The rollout (`<arm>.<run>.<instance_id>`)."""
+    group: str = ""
+    """The instance: requests of one group share a server, so that its prefix cache serves all candidates."""
+    place: str = ""
+    """Phase or node."""
+    role: str = "agent"
+    tools: tuple[ToolSpec, ...] = ()
+    """Tools of the API; empty unless the action format is `native`."""
 
 
 @dataclass(frozen=True)
@@ -146,17 +174,28 @@ class ChatReply:
     text: str
     usage: Usage
     finish_reason: str = "stop"
+    """`stop`, `length` or `tool_calls`; a model raises ModelError for any other ending."""
     model: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
 
 class ChatModel(Protocol):
-    """A chat model. Raises ModelError (with `retryable`) when it cannot answer."""
+    """A chat model. Raises ModelError (with `retryable`) when it cannot answer, ContextOverflow when the request is too
+    long for it."""
 
     name: str
     tools: tuple[str, ...]
     """Sandbox tools offered to this model beside those of the agent's configuration."""
 
     async def complete(self, request: ChatRequest) -> ChatReply: ...
+
+    async def window(self, place: str = "", role: str = "agent") -> int | None:
+        """Tokens that a prompt and its answer may have together; None where nobody says."""
+        ...
+
+    async def aclose(self) -> None:
+        """Give back connections and files. The model answers nothing afterwards."""
+        ...
 
 
 # --- agents ----------------------------------------------------------------------------------------------------------
@@ -173,6 +212,8 @@ class Task:
     python_home: Path
     trajectory: Path
     """Host path to write the trajectory to."""
+    scratch: Path | None = None
+    """Local file in which an agent may keep what a killed rollout can be resumed from; None: it is not resumable."""
 
     @property
     def candidate_id(self) -> str:

@@ -44,6 +44,12 @@ class Leaky:
         reply = f"WORKFLOW: COMPLETE\nTHOUGHT: I know {said}.\nFINAL_ANSWER:\n<tool: bash> {action} </tool>"
         return ChatReply(reply, Usage(calls=1, prompt_tokens=1, completion_tokens=1))
 
+    async def window(self, place: str = "", role: str = "agent") -> int | None:
+        return None
+
+    async def aclose(self) -> None:
+        pass
+
 
 def create(options: Any) -> Leaky:
     return Leaky()

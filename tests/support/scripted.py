@@ -35,6 +35,8 @@ class Scripted:
     tools: tuple[str, ...] = ()
     requests: list[list[Message]] = field(default_factory=list)
     keep: bool = True
+    tokens: int | None = None
+    """Its context window."""
 
     def __post_init__(self) -> None:
         self._answers = iter(self.answers)
@@ -50,3 +52,9 @@ class Scripted:
         if isinstance(answer, ChatReply):
             return answer
         return ChatReply(answer, Usage(calls=1, prompt_tokens=100, completion_tokens=10))
+
+    async def window(self, place: str = "", role: str = "agent") -> int | None:
+        return self.tokens
+
+    async def aclose(self) -> None:
+        pass

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 SRC = ROOT / "src" / "uchide"
 FLOORS = (
-    {"records", "store", "paths", "errors", "protocols", "redact"},
+    {"records", "store", "paths", "errors", "protocols", "redact", "actions"},
     {"datasets", "llm", "sandboxes", "testing", "patches", "tools"},
     {"agents", "suites", "grading", "training", "selection", "stats"},
     {"report"},  # reads records only; pipeline.stages hands them over

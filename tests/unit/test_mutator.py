@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from uchide.agents.actions import parse_tool_bash
+from uchide.actions import FORMATS, Call
 from uchide.agents.phases.agent import create as create_agent
 from uchide.errors import ConfigError, ModelError
 from uchide.llm import create
@@ -47,7 +47,7 @@ async def test_a_phase_that_goes_well_is_completed(phase: str) -> None:
     said = await play(phase, [step.expect[0] for step in playbook()[phase].steps])
     for turn in said[:-1]:
         assert turn.startswith("WORKFLOW: W")
-        assert isinstance(parse_tool_bash(turn), str), turn
+        assert isinstance(FORMATS["tool_bash"].read(turn, ()), Call), turn
     assert said[-1].startswith("WORKFLOW: COMPLETE")
     assert "<tool" not in said[-1]
 

@@ -8,12 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from uchide import agents, llm
-from uchide.agents.actions import FORMATS, FormatError
+from uchide.actions import FORMATS, FormatError
 from uchide.agents.issue import fence, render_issue
 from uchide.agents.phases.spec import load_spec
 from uchide.agents.phases.turns import Turn, parse_turn
 from uchide.errors import ConfigError
-from uchide.records import Issue
+from uchide.protocols import ChatReply
+from uchide.records import Issue, Usage
 
 BASH = FORMATS["tool_bash"]
 
@@ -133,7 +134,7 @@ def reply(token: str, answer: str) -> str:
     ],
 )  # fmt: skip
 def test_replies_that_can_be_read(text, token, action):
-    turn = parse_turn(text, BASH, 5)
+    turn = parse_turn(ChatReply(text, Usage()), BASH, 5)
     assert isinstance(turn, Turn)
     assert (turn.token, turn.action) == (token, action)
 
@@ -162,13 +163,13 @@ def test_replies_that_can_be_read(text, token, action):
     ],
 )
 def test_replies_that_cannot(text, reason):
-    turn = parse_turn(text, BASH, 5)
+    turn = parse_turn(ChatReply(text, Usage()), BASH, 5)
     assert isinstance(turn, FormatError)
     assert reason in turn.reason
 
 
 def test_a_reply_cut_at_the_token_limit_says_so():
-    turn = parse_turn(reply("W0", "<tool: bash> ls"), BASH, 5, cut=True)
+    turn = parse_turn(ChatReply(reply("W0", "<tool: bash> ls"), Usage(), "length"), BASH, 5)
     assert "cut off at the server's token limit" in turn.reason
 
 
@@ -188,7 +189,7 @@ PIECES = [
 
 @given(st.lists(st.sampled_from(PIECES) | st.text(max_size=8), max_size=14).map("".join))
 def test_no_reply_crashes_or_gives_more_than_one_action(text):
-    turn = parse_turn(text, BASH, 5)
+    turn = parse_turn(ChatReply(text, Usage()), BASH, 5)
     if isinstance(turn, Turn) and turn.action is not None:
         assert "<tool" not in turn.action.lower() or "bash" not in turn.action.lower()
         assert "</tool>" not in turn.action.lower()

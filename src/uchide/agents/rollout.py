@@ -5,6 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 
+from uchide.agents.limits import RolloutLimits
 from uchide.agents.session import Session
 from uchide.agents.trajectory import EndRecord, HeaderRecord, TrajectoryWriter
 from uchide.errors import ConfigError, ModelError, PatchError, SandboxError
@@ -29,6 +30,9 @@ class Plan:
     tools: tuple[str, ...]
     limits: Limits
     sampling: Sampling
+    rollout: RolloutLimits
+    action_format: str
+    edges: tuple[tuple[str, str, str], ...]
     drive: Callable[[Session], Awaitable[ExitStatus]]
 
 
@@ -44,7 +48,7 @@ async def rollout(task: Task, model: ChatModel, sandboxes: SandboxProvider, plan
             await _lay_issue(sandbox, task)
             base_tree = await snapshot(sandbox)
             trajectory.write(_header(task, model, plan, base_tree, tools))
-            session = Session(task, model, sandbox, trajectory, base_tree, plan.sampling, tools)
+            session = Session(task, model, sandbox, trajectory, base_tree, plan.sampling, plan.rollout, tools)
             try:
                 status = await plan.drive(session)
                 patch, suite = await _collect(session)
@@ -112,6 +116,8 @@ def _header(task: Task, model: ChatModel, plan: Plan, base_tree: str, tools: tup
         model=model.name,
         base_tree=base_tree,
         tools=tools,
+        action_format=plan.action_format,
+        edges=plan.edges,
     )
 
 

@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+from uchide.agents.limits import RolloutLimits
 from uchide.agents.trajectory import TrajectoryWriter
-from uchide.protocols import ChatModel, ChatReply, ChatRequest, Message, Sampling, Sandbox, Task
+from uchide.protocols import ChatModel, ChatReply, ChatRequest, Message, Sampling, Sandbox, Task, ToolCall, ToolSpec
 from uchide.records import ExitStatus, Usage
 
 
@@ -18,13 +20,15 @@ class RolloutEnded(Exception):
 
 
 def add_usage(total: Usage, more: Usage) -> Usage:
-    """Sum of two usages; cached tokens stay unknown until some server counts them."""
+    """Sum of two usages. Cached tokens stay unknown until a server counts them; one unknown cost makes all unknown."""
     cached = [count for count in (total.cached_tokens, more.cached_tokens) if count is not None]
+    costs = [*([total.cost] if total.calls else []), more.cost]
     return Usage(
         calls=total.calls + max(1, more.calls),
         prompt_tokens=total.prompt_tokens + more.prompt_tokens,
         completion_tokens=total.completion_tokens + more.completion_tokens,
         cached_tokens=sum(cached) if cached else None,
+        cost=None if None in costs else sum(cost for cost in costs if cost is not None),
     )
 
 
@@ -38,6 +42,7 @@ class Session:
     trajectory: TrajectoryWriter
     base_tree: str
     sampling: Sampling
+    limits: RolloutLimits
     tools: tuple[str, ...] = ()
     started: float = field(default_factory=time.monotonic)
     turns: int = 0
@@ -50,21 +55,66 @@ class Session:
         """Seconds since the rollout began."""
         return time.monotonic() - self.started
 
-    async def ask(self, messages: list[Message], seconds_left: float) -> ChatReply:
-        """One model call, counted. `messages` is handed over as it is: a model must not change or keep it.
+    def seconds_left(self) -> float:
+        """Seconds until the rollout's wall time is up. Raises RolloutEnded("time_limit") when it is."""
+        left = self.limits.wall_time_s - self.elapsed()
+        if left <= 0:
+            raise RolloutEnded("time_limit")
+        return left
 
-        Raises RolloutEnded("time_limit") when the answer does not come in time, ModelError as the model does.
+    def check(self) -> None:
+        """Raises RolloutEnded when a limit of the whole rollout is reached."""
+        limits, used = self.limits, self.usage
+        if self.turns >= limits.steps:
+            raise RolloutEnded("step_limit")
+        if used.prompt_tokens + used.completion_tokens >= limits.tokens:
+            raise RolloutEnded("token_limit")
+        if limits.cost is not None and (used.cost or 0.0) >= limits.cost:
+            raise RolloutEnded("cost_limit")
+
+    async def ask(
+        self,
+        messages: Sequence[Message],
+        *,
+        place: str,
+        role: str = "agent",
+        sampling: Sampling | None = None,
+        tools: tuple[ToolSpec, ...] = (),
+        is_turn: bool = True,
+    ) -> ChatReply:
+        """One model call, counted whatever its reply is worth. `place` is the phase or node; a call that is no turn of
+        its own (a formatter, a summary) has `is_turn` false.
+
+        Raises RolloutEnded at a limit or when the answer does not come in time, ModelError as the model does.
         """
-        request = ChatRequest(messages, self.sampling, session=self.task.candidate_id)
+        self.check()
+        task = self.task
+        request = ChatRequest(
+            messages,
+            sampling or self.sampling,
+            session=task.candidate_id,
+            group=task.instance.instance_id,
+            place=place,
+            role=role,
+            tools=tools,
+        )
         try:
-            async with asyncio.timeout(seconds_left) as deadline:
+            async with asyncio.timeout(self.seconds_left()) as deadline:
                 reply = await self.model.complete(request)
         except TimeoutError:
             if deadline.expired():
                 raise RolloutEnded("time_limit") from None
             raise
-        self.turns += 1
+        self.turns += is_turn
         self.usage = add_usage(self.usage, reply.usage)
         # Lone surrogates (half an emoji) fit in no file.
-        text = reply.text if reply.text.isascii() else reply.text.encode("utf-8", "replace").decode()
-        return ChatReply(text, reply.usage, reply.finish_reason, reply.model)
+        return replace(reply, text=whole(reply.text), tool_calls=tuple(map(_whole_call, reply.tool_calls)))
+
+
+def whole(text: str) -> str:
+    """`text` with lone surrogates replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _whole_call(call: ToolCall) -> ToolCall:
+    return ToolCall(whole(call.id), whole(call.name), whole(call.arguments))

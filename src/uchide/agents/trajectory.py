@@ -5,19 +5,21 @@ killed process loses at most the record in hand. Writing one record takes the sa
 """
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import zstandard
 from pydantic import Field, TypeAdapter, ValidationError
 
 from uchide.errors import StoreError
+from uchide.protocols import Message, ToolCall
 from uchide.records import ExitStatus, Record, Usage
 from uchide.redact import Redactor, redactor
 
 PhaseExit = Literal["complete", "giveup", "turn_limit", "ended"]
+"""How the phases agent leaves a phase."""
 
 
 class HeaderRecord(Record):
@@ -35,13 +37,53 @@ class HeaderRecord(Record):
     base_tree: str
     """Git tree id that the patch is measured from."""
     tools: tuple[str, ...] = ()
+    action_format: str = ""
+    edges: tuple[tuple[str, str, str], ...] = ()
+    """(phase or node, exit, next): the only ways on that were declared."""
+
+
+class ToolCallRecord(Record):
+    """A call of an API tool; `arguments` as the server gave them."""
+
+    id: str
+    name: str
+    arguments: str
+
+    def tool_call(self) -> ToolCall:
+        return ToolCall(self.id, self.name, self.arguments)
 
 
 class MessageRecord(Record):
     """One chat message as sent."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCallRecord, ...] = ()
+    tool_call_id: str = ""
+
+    @classmethod
+    def of(cls, message: Message) -> "MessageRecord":
+        calls = tuple(ToolCallRecord(**vars(call)) for call in message.tool_calls)
+        return cls(role=message.role, content=message.content, tool_calls=calls, tool_call_id=message.tool_call_id)
+
+    def message(self) -> Message:
+        calls = tuple(call.tool_call() for call in self.tool_calls)
+        return Message(self.role, self.content, calls, self.tool_call_id)
+
+
+class CallRecord(Record):
+    """A request that stands for itself, outside the conversation: a formatter's, a summary."""
+
+    kind: Literal["call"] = "call"
+    turn: int
+    """The turn it belongs to: the next `turn` record."""
+    phase: str
+    visit: int
+    role: str
+    messages: tuple[MessageRecord, ...]
+    reply: str
+    usage: Usage = Usage()
+    t: float
 
 
 class ContextRecord(Record):
@@ -51,7 +93,7 @@ class ContextRecord(Record):
     phase: str
     visit: int
     role: str = "agent"
-    reason: Literal["enter", "handover"]
+    reason: Literal["enter", "handover", "compaction"]
     messages: tuple[MessageRecord, ...]
 
 
@@ -65,9 +107,13 @@ class TurnRecord(Record):
     visit: int
     role: str = "agent"
     reply: str
+    tool_calls: tuple[ToolCallRecord, ...] = ()
     token: str = ""
-    """W0.., COMPLETE, GIVEUP or HANDOVER; empty with a format error."""
+    """W0.., COMPLETE, GIVEUP or HANDOVER; empty with a format error, and where the agent has no such tokens."""
+    tool: str = ""
+    """The tool that the action calls (`bash`, ...); empty without an action."""
     action: str | None = None
+    """The command of `bash`; the arguments of any other tool as JSON."""
     returncode: int | str | None = None
     """Of the action: a number, or why it was killed (`timeout`, `memory`, ...)."""
     observation: str | None = None
@@ -96,7 +142,8 @@ class PhaseRecord(Record):
     kind: Literal["phase"] = "phase"
     phase: str
     visit: int
-    exit: PhaseExit
+    exit: str
+    """A `PhaseExit` of the phases agent, or what a node of the blueprint agent decided by."""
     next: str | None
     turns: int
     memo: str = ""
@@ -119,7 +166,7 @@ class EndRecord(Record):
 
 
 TrajectoryRecord = Annotated[
-    HeaderRecord | ContextRecord | TurnRecord | PhaseRecord | EndRecord, Field(discriminator="kind")
+    HeaderRecord | ContextRecord | TurnRecord | CallRecord | PhaseRecord | EndRecord, Field(discriminator="kind")
 ]
 _RECORD: TypeAdapter[TrajectoryRecord] = TypeAdapter(TrajectoryRecord)
 
@@ -229,14 +276,26 @@ def _parse(path: Path, number: int, line: bytes) -> TrajectoryRecord:
     return record
 
 
-def conversation(records: Iterator[TrajectoryRecord]) -> Iterator[tuple[TurnRecord, list[dict[str, Any]]]]:
+def exchange(reply: str, observation: str, tool_calls: Sequence[ToolCall] = ()) -> list[Message]:
+    """What a conversation grows by: the reply, and the observation as user or, after API tool calls, as the answer of
+    the first one (the API wants an answer for each of them)."""
+    if not tool_calls:
+        return [Message("assistant", reply), Message("user", observation)]
+    answers = [
+        Message("tool", "Not executed." if number else observation, tool_call_id=call.id)
+        for number, call in enumerate(tool_calls)
+    ]
+    return [Message("assistant", reply, tuple(tool_calls)), *answers]
+
+
+def conversation(records: Iterable[TrajectoryRecord]) -> Iterator[tuple[TurnRecord, list[Message]]]:
     """Every turn with the messages of its request, rebuilt from the records."""
-    messages: list[dict[str, Any]] = []
+    messages: list[Message] = []
     for record in records:
         if isinstance(record, ContextRecord):
-            messages = [message.model_dump() for message in record.messages]
+            messages = [message.message() for message in record.messages]
         elif isinstance(record, TurnRecord):
             yield record, list(messages)
-            messages.append({"role": "assistant", "content": record.reply})
             if record.observation is not None:
-                messages.append({"role": "user", "content": record.observation})
+                calls = [call.tool_call() for call in record.tool_calls]
+                messages += exchange(record.reply, record.observation, calls)

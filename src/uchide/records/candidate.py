@@ -13,6 +13,8 @@ ExitStatus = Literal[
     "step_limit",
     "token_limit",
     "time_limit",
+    "cost_limit",
+    "context_exceeded",  # even a fresh conversation does not fit the model's context
     "format_errors",
     "visit_limit",
     "infra",  # our fault, not the model's: retried, never scored as a failure of the model
@@ -34,12 +36,14 @@ class Suite(Record):
 
 
 class Usage(Record):
-    """Tokens as the server counted them; `cached` is None where it does not say."""
+    """Tokens as the server counted them; `cached` is None where it does not say. `cost` is in US dollars, None where a
+    price is unknown."""
 
     calls: int = 0
     prompt_tokens: int = 0
     completion_tokens: int = 0
     cached_tokens: int | None = None
+    cost: float | None = None
 
 
 class Candidate(Record):
@@ -65,6 +69,8 @@ class Candidate(Record):
     """What patch collection dropped or noticed (binary files, mode changes, ...)."""
     phases: tuple[str, ...] = ()
     """The phases visited, in order."""
+    leaderboard_valid: bool = True
+    """False where the agent was given what a leaderboard forbids (the dataset's own test lists)."""
     turns: int
     format_errors: int = 0
     usage: Usage

@@ -25,7 +25,8 @@ COLUMNS: dict[str, dict[str, str]] = {
         "arm": TEXT, "run": TEXT, "seed": INTEGER, "instance_id": TEXT, "candidate_id": TEXT, "exit_status": TEXT,
         "patch_sha256": TEXT, "patch_chars": INTEGER, "suite_sha256": TEXT, "fail_to_pass": INTEGER,
         "pass_to_pass": INTEGER, "phases": INTEGER, "turns": INTEGER, "format_errors": INTEGER, "calls": INTEGER,
-        "prompt_tokens": INTEGER, "completion_tokens": INTEGER, "cached_tokens": INTEGER, "attempts": INTEGER,
+        "prompt_tokens": INTEGER, "completion_tokens": INTEGER, "cached_tokens": INTEGER, "cost": NUMBER,
+        "attempts": INTEGER,
         "cpu_seconds": NUMBER, "wall_seconds": NUMBER, "warnings": TEXT, "error": TEXT,
     },
     "verdicts": {

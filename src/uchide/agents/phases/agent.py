@@ -9,7 +9,7 @@ from uchide.agents.phases.run import PhasesRun
 from uchide.agents.phases.spec import PhasesSpec, load_spec, parse_spec
 from uchide.agents.rollout import Plan, rollout
 from uchide.agents.session import Session
-from uchide.protocols import Agent, ChatModel, Limits, Sampling, SandboxProvider, Task
+from uchide.protocols import Agent, ChatModel, Limits, SandboxProvider, Task
 from uchide.records import Candidate, ExitStatus
 
 
@@ -24,12 +24,14 @@ class PhasesAgent:
 
     async def rollout(self, task: Task, model: ChatModel, sandboxes: SandboxProvider) -> Candidate:
         """One attempt; see `uchide.protocols.Agent`."""
-        sampling = self.spec.sampling
         plan = Plan(
             agent=self.name,
             tools=self.spec.tools,
             limits=Limits(**self.spec.sandbox.model_dump()),
-            sampling=Sampling(task.seed, sampling.temperature, sampling.top_p, sampling.max_tokens),
+            sampling=self.spec.sampling.with_seed(task.seed),
+            rollout=self.spec.limits,
+            action_format=self.spec.action_format,
+            edges=tuple((source, kind, target) for source, kind, target in self.spec.edges()),
             drive=self._drive,
         )
         return await rollout(task, model, sandboxes, plan)

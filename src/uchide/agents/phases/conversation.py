@@ -6,15 +6,14 @@ a turn costs the same whatever came before it.
 
 from dataclasses import dataclass
 
-from uchide.agents.actions import FormatError
+from uchide.actions import FormatError
 from uchide.agents.observation import render, returncode
 from uchide.agents.phases.prompts import Prompts
 from uchide.agents.phases.spec import PhasesSpec
 from uchide.agents.phases.turns import Turn, parse_turn
 from uchide.agents.session import RolloutEnded, Session
-from uchide.agents.trajectory import TurnRecord
-from uchide.protocols import Command, ExecResult, Message
-from uchide.records import Usage
+from uchide.agents.trajectory import ToolCallRecord, TurnRecord, exchange
+from uchide.protocols import ChatReply, Command, ExecResult, Message
 
 SHELL = ("/bin/bash", "-c")
 
@@ -23,8 +22,7 @@ SHELL = ("/bin/bash", "-c")
 class _Pending:
     """A turn that is not recorded yet."""
 
-    reply: str
-    usage: Usage
+    reply: ChatReply
     turn: Turn | None = None
     result: ExecResult | None = None
     format_error: str | None = None
@@ -57,17 +55,11 @@ class Conversation:
 
     async def ask(self) -> Turn | FormatError:
         """The next reply, read. Raises RolloutEnded at a limit."""
-        limits, session = self._spec.limits, self._session
         self.close()
-        if session.turns >= limits.steps:
-            raise RolloutEnded("step_limit")
-        if session.usage.prompt_tokens + session.usage.completion_tokens >= limits.tokens:
-            raise RolloutEnded("token_limit")
-        reply = await session.ask(self.messages, self._seconds_left())
+        reply = await self._session.ask(self.messages, place=self.name)
         self._turns += 1
-        self._pending = _Pending(reply.text, reply.usage)
-        steps = len(self._spec.phases[self.name].workflow)
-        turn = parse_turn(reply.text, self._prompts.format, steps, cut=reply.finish_reason == "length")
+        self._pending = _Pending(reply)
+        turn = parse_turn(reply, self._prompts.format, len(self._spec.phases[self.name].workflow))
         if not isinstance(turn, FormatError):
             self._errors_in_a_row = 0
             self._pending.turn = turn
@@ -83,7 +75,7 @@ class Conversation:
         limits = self._spec.limits
         command = Command(
             (*SHELL, turn.action),
-            timeout_s=min(limits.action_timeout_s, self._seconds_left()),
+            timeout_s=min(limits.action_timeout_s, self._session.seconds_left()),
             output_limit=max(200_000, 8 * limits.output_chars),
         )
         self._pending.result = await self._session.sandbox.run(command)
@@ -128,12 +120,6 @@ class Conversation:
         if self._pending is not None:
             self._record(None)
 
-    def _seconds_left(self) -> float:
-        left = self._spec.limits.wall_time_s - self._session.elapsed()
-        if left <= 0:
-            raise RolloutEnded("time_limit")
-        return left
-
     def _observation(self) -> str:
         result = self._pending.result if self._pending else None
         parts = [render(result, self._spec.limits.output_chars)] if result else []
@@ -144,8 +130,8 @@ class Conversation:
         return "\n\n".join(parts)
 
     def _answer(self, text: str) -> None:
-        reply = self._pending.reply if self._pending else ""
-        self.messages += (Message("assistant", reply), Message("user", text))
+        if self._pending is not None:
+            self.messages += exchange(self._pending.reply.text, text, self._pending.reply.tool_calls)
         self._record(text)
 
     def _record(self, observation: str | None) -> None:
@@ -158,14 +144,16 @@ class Conversation:
                 n=session.turns,
                 phase=self.name,
                 visit=self.visit,
-                reply=pending.reply,
+                reply=pending.reply.text,
+                tool_calls=tuple(ToolCallRecord(**vars(call)) for call in pending.reply.tool_calls),
                 token=pending.turn.token if pending.turn else "",
+                tool="bash" if pending.turn and pending.turn.action is not None else "",
                 action=pending.turn.action if pending.turn else None,
                 returncode=returncode(pending.result) if pending.result else None,
                 observation=observation,
                 format_error=pending.format_error,
                 rejected=pending.rejected,
-                usage=pending.usage,
+                usage=pending.reply.usage,
                 t=round(session.elapsed(), 3),
             )
         )

@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import TemplateNotFound, TemplateSyntaxError
 
-from uchide.agents.actions import FORMATS, ActionFormat
+from uchide.actions import FORMATS, ActionFormat
 from uchide.agents.issue import environment, render_issue
 from uchide.agents.observation import shorten
 from uchide.agents.phases.share import SHARE, Share

@@ -4,7 +4,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass
 from typing import Literal
 
-from uchide.agents.actions import FormatError
+from uchide.actions import FormatError
 from uchide.agents.phases.conversation import Conversation
 from uchide.agents.phases.prompts import Prompts
 from uchide.agents.phases.share import Share
@@ -80,7 +80,7 @@ class PhasesRun:
                 phase=name,
                 visit=visit,
                 reason=reason,
-                messages=tuple(MessageRecord(role=message.role, content=message.content) for message in messages),
+                messages=tuple(map(MessageRecord.of, messages)),
             )
         )
         return Conversation(self._session, self._spec, self._prompts, name, visit, messages)

@@ -4,12 +4,13 @@ import difflib
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, Strict, ValidationError, field_validator, model_validator
+from pydantic import Field, ValidationError, field_validator, model_validator
 
-from uchide.agents.actions import FORMATS
+from uchide.actions import FORMATS
+from uchide.agents.limits import Count, RolloutLimits, SamplingSpec, SandboxLimits, StrictModel
 from uchide.errors import ConfigError
 from uchide.tools import TOOL_FILES
 
@@ -18,54 +19,16 @@ DIFF = "diff"
 """The product that is not a file of the share: a change of at least one file that is no test."""
 
 
-Count = Annotated[int, Strict()]
-"""`yes` in a YAML file is not 1."""
+class PhaseLimits(RolloutLimits):
+    """The limits of every rollout, and those that come with phases."""
 
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class PhaseLimits(_Strict):
-    """When a rollout ends, each with an exit status of its own."""
-
-    steps: Count = Field(default=400, ge=1)
-    """Turns of the whole rollout (`step_limit`)."""
-    tokens: Count = Field(default=20_000_000, ge=1)
-    """Prompt and completion tokens of all calls together (`token_limit`)."""
-    wall_time_s: float = Field(default=7200.0, gt=0)
-    """(`time_limit`)"""
-    format_errors: Count = Field(default=5, ge=1)
-    """Consecutive replies that cannot be read (`format_errors`)."""
     phase_visits: Count = Field(default=24, ge=1)
     """Phases entered, over all (`visit_limit`)."""
-    action_timeout_s: float = Field(default=600.0, gt=0)
-    output_chars: Count = Field(default=30_000, ge=200)
-    """An observation longer than this loses its middle."""
     handover_turns: Count = Field(default=60, ge=2)
     """Turns after which a conversation is asked to hand over to a fresh one."""
-    repeats: Count = Field(default=3, ge=2)
-    """Identical actions in a row that draw a warning."""
 
 
-class SandboxLimits(_Strict):
-    """What the rollout's sandbox may use, in MiB; see `uchide.protocols.Limits`."""
-
-    memory_mb: Count = Field(default=3072, ge=64)
-    processes: Count = Field(default=200, ge=8)
-    disk_mb: Count = Field(default=1536, ge=16)
-    file_mb: Count = Field(default=512, ge=1)
-
-
-class SamplingSpec(_Strict):
-    """Sampling parameters sent with every request; None leaves the server's default."""
-
-    temperature: float | None = Field(default=None, ge=0)
-    top_p: float | None = Field(default=None, gt=0, le=1)
-    max_tokens: int | None = Field(default=None, ge=1)
-
-
-class PhaseSpec(_Strict):
+class PhaseSpec(StrictModel):
     """One phase."""
 
     goal: str
@@ -92,7 +55,7 @@ class PhaseSpec(_Strict):
         return names
 
 
-class PhasesSpec(_Strict):
+class PhasesSpec(StrictModel):
     """The whole runtime."""
 
     schema_version: Literal[1] = Field(default=1, alias="schema")

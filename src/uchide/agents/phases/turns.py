@@ -3,7 +3,8 @@
 import re
 from dataclasses import dataclass
 
-from uchide.agents.actions import ActionFormat, FormatError
+from uchide.actions import ActionFormat, FormatError, shell_command
+from uchide.protocols import ChatReply
 
 COMPLETE, GIVEUP, HANDOVER = "COMPLETE", "GIVEUP", "HANDOVER"
 
@@ -23,16 +24,16 @@ class Turn:
     answer: str
 
 
-def parse_turn(reply: str, action_format: ActionFormat, steps: int, *, cut: bool = False) -> Turn | FormatError:
-    """Read a reply by the contract. `steps` workflow steps make the tokens W0..; `cut`: the server hit its limit."""
+def parse_turn(reply: ChatReply, action_format: ActionFormat, steps: int) -> Turn | FormatError:
+    """Read a reply by the contract. `steps` workflow steps make the tokens W0..."""
     turn = _parse(reply, action_format, steps)
-    if cut and isinstance(turn, FormatError):
+    if reply.finish_reason == "length" and isinstance(turn, FormatError):
         return FormatError(f"{turn.reason} (the reply was cut off at the server's token limit; be shorter)")
     return turn
 
 
-def _parse(reply: str, action_format: ActionFormat, steps: int) -> Turn | FormatError:
-    reply = _THINK.sub("", reply, count=1) if reply.lstrip().startswith("<think>") else reply
+def _parse(whole: ChatReply, action_format: ActionFormat, steps: int) -> Turn | FormatError:
+    reply = _THINK.sub("", whole.text, count=1) if whole.text.lstrip().startswith("<think>") else whole.text
     if not reply.strip():
         return FormatError("the reply is empty")
     head = _WORKFLOW.match(reply)
@@ -46,7 +47,8 @@ def _parse(reply: str, action_format: ActionFormat, steps: int) -> Turn | Format
     body = reply[head.end() :]
     marker = _ANSWER.search(body)
     answer = body[marker.end() :] if marker else body
-    action = action_format.parse(answer)
+    call = action_format.read(answer, whole.tool_calls)
+    action = call if call is None or isinstance(call, FormatError) else shell_command(call)
     if isinstance(action, FormatError):
         return action
     if action is None and _is_step(token, steps):

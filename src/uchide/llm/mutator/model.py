@@ -86,7 +86,15 @@ class Mutator:
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """The next turn. Raises ModelError when the conversation is not one of the phases agent."""
-        return ChatReply(text=self._answer(request), usage=Usage(calls=1), model=self.name)
+        return ChatReply(text=self._answer(request), usage=Usage(calls=1, cost=0.0), model=self.name)
+
+    async def window(self, place: str = "", role: str = "agent") -> int | None:
+        """It reads prompts of any length."""
+        del place, role
+        return None
+
+    async def aclose(self) -> None:
+        """It holds nothing."""
 
     def _answer(self, request: ChatRequest) -> str:
         header = read_header(request.messages[0].content)
