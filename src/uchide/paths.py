@@ -64,6 +64,11 @@ def _is_checkout(folder: Path) -> bool:
         return False
 
 
+def scratch_dir() -> Path:
+    """Local files of this host that let a killed rollout go on: `scratch` in the cache. Not created here."""
+    return cache_dir() / "scratch"
+
+
 def cache_dir() -> Path:
     """Built environments, downloads and verdicts, shared by all checkouts of this user.
 

@@ -212,6 +212,8 @@ class Task:
     python_home: Path
     trajectory: Path
     """Host path to write the trajectory to."""
+    regression: tuple[str, ...] | None = None
+    """The dataset's PASS_TO_PASS list, where the configuration asks for it (not leaderboard-valid)."""
     scratch: Path | None = None
     """Local file in which an agent may keep what a killed rollout can be resumed from; None: it is not resumable."""
 

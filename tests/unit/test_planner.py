@@ -55,3 +55,54 @@ def test_files_of_an_agents_own_decide_the_key_and_are_read_once(tmp_path, rollo
 def test_the_default_agent_is_named_and_nothing_else(rollouts):
     ((_, config),) = rollouts("").items()
     assert config["agent"] == {"name": "phases"}
+
+
+def test_only_an_agent_that_asks_for_the_datasets_lists_reads_hidden_rows(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCHIDE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "x.yaml"
+    arms = "arms: {main: {}, given: {agent: {name: blueprint, dataset_p2p: true}}}"
+    path.write_text(f"name: x\ndataset: {{name: mini, limit: 1}}\nruns: 1\n{arms}\n")
+    jobs = plan_experiment(Root(ROOT, tmp_path / "artifacts"), path).plan.jobs
+    reads = {job.config["arm"]: set(job.inputs) for job in jobs.values() if job.kind.label == "bench-generate"}
+    assert reads == {"main": {"public", "test"}, "given": {"public", "test", "hidden"}}
+
+
+@pytest.fixture
+def pooled(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCHIDE_CACHE", str(tmp_path / "cache"))
+    path = tmp_path / "x.yaml"
+
+    def plan(pools: str):
+        arms = "arms: {a: {}, b: {agent: {name: phases, limits: {steps: 9}}}}"
+        path.write_text(f"name: x\ndataset: {{name: mini, limit: 1}}\nruns: 2\n{arms}\n{pools}\n")
+        return plan_experiment(Root(ROOT, tmp_path / "artifacts"), path).plan.jobs
+
+    return plan
+
+
+def test_a_pool_selects_over_the_candidates_of_its_arms_and_changes_nothing_else(pooled):
+    without, jobs = pooled(""), pooled("pools: {both: [a, b]}")
+    assert {name for name in without if not name.startswith(("report", "tts-"))} <= set(jobs)
+    tts = [job for job in jobs.values() if job.config.get("arm") == "both"]
+    assert sorted(job.kind.kind for job in tts) == ["grade", "matrix", "pick"]
+    matrix = next(job for job in tts if job.kind.kind == "matrix")
+    assert sorted(source.part for source in matrix.inputs["generate"]) == [
+        f"generate.{arm}.r0{run}_s100{run}.s000" for arm in "ab" for run in (1, 2)
+    ]
+    assert set(without) & {name for name in jobs if name.startswith(("tts-matrix", "tts-pick"))} == {
+        name for name in without if name.startswith(("tts-matrix", "tts-pick"))
+    }
+
+
+@pytest.mark.parametrize(
+    ("pools", "message"),
+    [
+        ("{a: [a, b]}", "there is an arm of this name"),
+        ("{both: [a, c]}", "there is no arm 'c'"),
+        ("{both: [a]}", "at least two"),
+        ("{both: [a, a]}", "at least two"),
+    ],
+)
+def test_wrong_pools_are_explained(pooled, pools, message):
+    with pytest.raises(ConfigError, match=message):
+        pooled(f"pools: {pools}")

@@ -31,6 +31,11 @@ def create(config: Mapping[str, Any]) -> Agent:
     return _AGENTS[name](options)
 
 
+def reads_test_lists(config: Mapping[str, Any]) -> bool:
+    """Whether this configuration hands the dataset's own PASS_TO_PASS list to the agent (not leaderboard-valid)."""
+    return config.get("dataset_p2p") is True
+
+
 def with_files(config: Mapping[str, Any], root: Path) -> dict[str, Any]:
     """`config` with the files it names, relative to `root`, replaced by what they hold. Raises ConfigError."""
     return phases.with_files(dict(config), root) if config.get("name", "phases") == "phases" else dict(config)

@@ -4,9 +4,9 @@ import json
 import re
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from uchide.errors import ConfigError
 from uchide.pipeline.secretcheck import refuse_secrets
@@ -105,6 +105,10 @@ class Experiment(Section):
     arms: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,29}$")], Arm] = Field(
         default={"main": Arm()}, min_length=1
     )
+    pools: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,29}$")], tuple[str, ...]] = Field(
+        default_factory=dict
+    )
+    """Name -> arms whose candidates selection also looks at together: their suites judge each other's patches."""
     sandbox: Literal["bwrap"] = "bwrap"
     """Where commands run. Limits of an agent's sandbox are options of the agent."""
     grader: Literal["native"] = "native"
@@ -119,6 +123,17 @@ class Experiment(Section):
         if name == "store":
             raise ValueError("`artifacts/store` holds all artifacts: choose another name")
         return name
+
+    @model_validator(mode="after")
+    def _pools_are_of_arms(self) -> Self:
+        for name, members in self.pools.items():
+            if name in self.arms:
+                raise ValueError(f"pools.{name}: there is an arm of this name; call the pool something else")
+            if lost := [arm for arm in members if arm not in self.arms]:
+                raise ValueError(f"pools.{name}: there is no arm {lost[0]!r}; arms are {', '.join(self.arms)}")
+            if len(set(members)) < max(2, len(members)):
+                raise ValueError(f"pools.{name}: name at least two different arms")
+        return self
 
     def runs_of_arm(self) -> list[tuple[str, int]]:
         """(label, seed) of every run: `r01_s1001`, `r02_s1002`, ..."""

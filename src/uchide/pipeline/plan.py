@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from uchide import agents
 from uchide.errors import PlanError
 from uchide.pipeline.experiment import Experiment
 from uchide.pipeline.jobs import Job, JobMaker, Source
@@ -167,8 +168,9 @@ class _Builder:
         grader = {"grader": exp.grader, "sandbox": exp.sandbox}
         parts: list[Source] = []
         for arm in exp.arms:
+            agent = exp.agent_of(arm).model_dump()
             config = {
-                "agent": exp.agent_of(arm).model_dump(),
+                "agent": agent,
                 "model": exp.model_of(arm).model_dump(),
                 "sandbox": exp.sandbox,
             }
@@ -178,7 +180,10 @@ class _Builder:
                     some = ids[start : start + exp.shards.size]
                     how = {"where": where, "sharded": True}
                     arm_config = {**config, "arm": arm, "run": run, "seed": seed}
-                    made = self.add("bench-generate", arm_config, {"public": [public], "test": [test]}, some, **how)
+                    read = {"public": [public], "test": [test]}
+                    if agents.reads_test_lists(agent):
+                        read["hidden"] = [hidden]
+                    made = self.add("bench-generate", arm_config, read, some, **how)
                     inputs = {"generate": [made], "public": [public], "hidden": [hidden]}
                     parts += [made, self.add("bench-grade", grader, inputs, some, **how)]
         self.add("bench", {}, {"parts": parts}, ids)
@@ -197,21 +202,35 @@ class _Builder:
         matrix_config = {"matrix": chosen.pop("matrix"), "sandbox": exp.sandbox}
         public = self.part("prepare", "public")
         parts: list[Source] = []
-        for arm, bench in self._arms().items():
+        arms = self._arms()
+        pools = {name: self._pool(name, arms) for name in exp.pools}
+        for arm, bench in {**arms, **pools}.items():
+            which: dict[str, Any] = {"arm": arm, **({"pool": True} if arm in pools else {})}
             inputs = {"public": [public], "generate": bench["generate"]}
-            matrix = self.add("tts-matrix", {**matrix_config, "arm": arm}, inputs, ids, where=arm)
+            matrix = self.add("tts-matrix", {**matrix_config, **which}, inputs, ids, where=arm)
             read = {"matrix": [matrix], "generate": bench["generate"]}
-            pick = self.add("tts-pick", {**chosen, "arm": arm}, read, ids, where=arm)
-            grade = self.add("tts-grade", {}, {"pick": [pick], "grade": bench["grade"]}, ids, where=arm)
+            pick = self.add("tts-pick", {**chosen, **which}, read, ids, where=arm)
+            grade = self.add(
+                "tts-grade", which if arm in pools else {}, {"pick": [pick], "grade": bench["grade"]}, ids, where=arm
+            )
             parts += [matrix, pick, grade]
         self.add("tts", {}, {"parts": parts}, ids)
 
+    def _pool(self, name: str, arms: Mapping[str, dict[str, list[Source]]]) -> dict[str, list[Source]]:
+        """What the arms of a pool made, together."""
+        members = self.experiment.pools[name]
+        if lost := [arm for arm in members if arm not in arms]:
+            raise PlanError(f"pools.{name}: the bench that is reused has no arm {lost[0]!r}")
+        return {kind: [part for arm in members for part in arms[arm][kind]] for kind in ("generate", "grade")}
+
     def _report(self) -> None:
         exp = self.experiment
-        config = {
+        config: dict[str, Any] = {
             "experiment": exp.name,
             "title": exp.title,
             "arms": {arm: [exp.agent_of(arm).name, exp.model_of(arm).name] for arm in exp.arms},
         }
+        if exp.pools:
+            config["pools"] = exp.model_dump()["pools"]
         inputs = {stage: [self.jobs[name].source] for stage, name in self.tops.items()}
         self.add("report", config, inputs, self.instances.ids)

@@ -1,14 +1,14 @@
 """bench.generate: one rollout per instance of a shard. Reads what agents may see, nothing else."""
 
 from collections.abc import Mapping
-from pathlib import Path
 
 from uchide.errors import UchideError
-from uchide.pipeline.stages.instances import place, public_instances
+from uchide.paths import scratch_dir
+from uchide.pipeline.stages.instances import Place, hidden_instances, place, public_instances
 from uchide.pipeline.stages.rows import each, run_async
 from uchide.pipeline.worker import Work
 from uchide.protocols import Task
-from uchide.records import Candidate, Preflight, PublicInstance, Record, Suite, Usage, digest
+from uchide.records import Candidate, Preflight, Record, Suite, Usage, digest
 
 MODELS: Mapping[str, type[Record]] = {"rows": Candidate}
 VOLATILE_FILES: tuple[str, ...] = ("trajectories/*",)
@@ -27,17 +27,12 @@ async def _run(work: Work) -> None:
     fit = {row.instance_id for row in work.one("test").rows(Preflight) if row.ok}
     agent, model = agents.create(config["agent"]), llm.create(config["model"])
     provider = sandboxes.provider(config["sandbox"])
-
-    def task(instance: PublicInstance, tree: Path, environment: Path, python_home: Path) -> Task:
-        name = f"{config['arm']}.{config['run']}.{instance.instance_id}"
-        trajectory = work.part.file(trajectory_path(name))
-        trajectory.unlink(missing_ok=True)
-        return Task(config["arm"], config["run"], config["seed"], instance, tree, environment, python_home, trajectory)
+    hidden = hidden_instances(work.one("hidden")) if "hidden" in work.inputs else {}
+    lists = {name: row.pass_to_pass for name, row in hidden.items()}
 
     async def make(instance_id: str, attempt: int) -> Record:
         where = await place(work, public, instances[instance_id])
-        order = task(where.instance, where.tree, where.environment, where.python_home)
-        candidate = await agent.rollout(order, model, provider)
+        candidate = await agent.rollout(_task(work, where, lists.get(instance_id)), model, provider)
         return candidate.model_copy(update={"attempts": attempt})
 
     def failed(instance_id: str, error: UchideError, attempt: int) -> Record:
@@ -48,6 +43,25 @@ async def _run(work: Work) -> None:
 
     await each(work, [item for item in work.spec.ids if item in fit], make, failed=failed, is_infra=is_infra)
     work.finish()
+
+
+def _task(work: Work, where: Place, regression: tuple[str, ...] | None) -> Task:
+    config = work.spec.config
+    name = f"{config['arm']}.{config['run']}.{where.instance.instance_id}"
+    trajectory = work.part.file(trajectory_path(name))
+    trajectory.unlink(missing_ok=True)
+    return Task(
+        config["arm"],
+        config["run"],
+        config["seed"],
+        where.instance,
+        where.tree,
+        where.environment,
+        where.python_home,
+        trajectory,
+        regression=regression,
+        scratch=scratch_dir() / f"{digest(str(trajectory))[:32]}.sqlite",
+    )
 
 
 def trajectory_path(candidate_id: str) -> str:

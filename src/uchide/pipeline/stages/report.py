@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from uchide import __version__
 from uchide.pipeline.stages.instances import excluded
+from uchide.pipeline.stages.tts_candidates import pooled
 from uchide.pipeline.worker import Work
 from uchide.records import Candidate, Excluded, Graded, Matrix, PickGraded, Preflight, PublicInstance, Record
 from uchide.store import Artifact
@@ -39,6 +40,9 @@ def report_inputs(work: Work) -> "ReportInputs":
     instances = [row for row in public.rows(PublicInstance) if row.instance_id not in out]
     ids = frozenset(row.instance_id for row in instances)
     arms = tuple(_arm(work, arm, bench, tts, ids) for arm in _arm_names(work, bench))
+    by_name = {arm.name: arm for arm in arms}
+    pools = work.spec.config.get("pools", {})
+    arms += tuple(_pool(name, [by_name[arm] for arm in members], tts, ids) for name, members in pools.items())
     run_folder = Path(work.spec.run)
     return ReportInputs(
         experiment=work.spec.config["experiment"],
@@ -72,6 +76,23 @@ def _arm_names(work: Work, bench: Mapping[str, Artifact]) -> list[str]:
         *[arm for arm in work.spec.config["arms"] if arm in there],
         *sorted(set(there) - set(work.spec.config["arms"])),
     ]
+
+
+def _pool(name: str, members: Sequence["ArmInputs"], tts: Mapping[str, Artifact], ids: Collection[str]) -> "ArmInputs":
+    """Selection over the candidates of several arms; its runs are called `<arm>.<run>`."""
+    from uchide.report import ArmInputs
+
+    return ArmInputs(
+        name=name,
+        runs=tuple(sorted(f"{arm.name}.{run}" for arm in members for run in arm.runs)),
+        candidates=[pooled(row, name) for arm in members for row in arm.candidates],
+        graded=[pooled(row, name) for arm in members for row in arm.graded],
+        matrices=[row for row in tts[f"matrix.{name}"].rows(Matrix) if row.instance_id in ids],
+        picks=[row for row in tts[f"grade.{name}"].rows(PickGraded) if row.pick.instance_id in ids],
+        agent=", ".join(dict.fromkeys(arm.agent for arm in members)),
+        model=", ".join(dict.fromkeys(arm.model for arm in members)),
+        pool=tuple(arm.name for arm in members),
+    )
 
 
 def _arm(

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from uchide.errors import StageError
+from uchide.pipeline.stages.tts_candidates import pooled
 from uchide.pipeline.worker import Work
 from uchide.records import Graded, Pick, PickGraded, Record, Verdict
 
@@ -13,6 +14,7 @@ VOLATILE_FILES: tuple[str, ...] = ()
 def run(work: Work) -> None:
     graded: dict[tuple[str, str], list[Graded]] = {}
     for row in (row for part in work.inputs["grade"] for row in part.rows(Graded)):
+        row = pooled(row, work.spec.config["arm"]) if work.spec.config.get("pool") else row
         graded.setdefault((row.instance_id, row.verdict.patch_sha256), []).append(row)
     picks = list(work.one("pick").rows(Pick))
     for done, pick in enumerate(picks, start=1):

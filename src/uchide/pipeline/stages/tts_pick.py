@@ -13,7 +13,7 @@ VOLATILE_FILES: tuple[str, ...] = ()
 def run(work: Work) -> None:
     from uchide.selection import SelectionConfig, pick
 
-    options = {key: value for key, value in work.spec.config.items() if key != "arm"}
+    options = {key: value for key, value in work.spec.config.items() if key not in {"arm", "pool"}}
     config = SelectionConfig.model_validate(options)
     candidates = candidates_by_instance(work)
     matrices = list(work.one("matrix").rows(Matrix))
