@@ -80,6 +80,10 @@ class SpendLimit(UchideError):
     """The experiment's spend cap is reached. Finished rows are kept; a higher cap goes on from there."""
 
 
+class ActionError(UchideError):
+    """A call that an action format cannot spell."""
+
+
 class PatchError(UchideError):
     """A patch that is not a patch, or cannot be collected."""
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from uchide.actions.base import ActionFormat, Call, FormatError, checked
+from uchide.actions.base import CALLED_API, ActionFormat, Call, FormatError, bash, checked, written
 from uchide.protocols import ToolCall
 
 _OPEN = re.compile(r"<tool:\s*bash\s*>", re.IGNORECASE)
@@ -13,7 +13,7 @@ _CLOSE = re.compile(r"</tool\s*>", re.IGNORECASE)
 def read(text: str, tool_calls: Sequence[ToolCall] = ()) -> Call | FormatError | None:
     """A command that itself holds one of the two tags is refused: cut at the first `</tool>`, half of it might run."""
     if tool_calls:
-        return FormatError("call no API tools; write the action into the text")
+        return CALLED_API
     opened, closed = list(_OPEN.finditer(text)), list(_CLOSE.finditer(text))
     if not opened:
         return FormatError("there is a </tool> without <tool: bash>") if closed else None
@@ -28,7 +28,9 @@ def read(text: str, tool_calls: Sequence[ToolCall] = ()) -> Call | FormatError |
 
 
 def write(call: Call) -> str:
-    return f"<tool: bash> {call.arguments['command']} </tool>"
+    """Cannot spell a command that holds one of the two tags."""
+    call = bash(call)
+    return written(call, f"<tool: bash> {call.arguments['command']} </tool>", read)
 
 
 FORMAT = ActionFormat("tool_bash", read, write)
