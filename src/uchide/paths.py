@@ -35,6 +35,10 @@ class Root:
         """Pointers to an experiment's artifacts, its run folders and its lease."""
         return self.artifacts / experiment
 
+    def spend(self, experiment: str) -> Path:
+        """What an experiment's models have used so far: a file per job. Deleting the folder counts from zero again."""
+        return self.home(experiment) / "spend"
+
     def runs(self, experiment: str) -> Path:
         """One folder per start of the controller: frozen plan, copy of the code, receipts, logs."""
         return self.home(experiment) / "runs"
@@ -67,6 +71,11 @@ def _is_checkout(folder: Path) -> bool:
 def scratch_dir() -> Path:
     """Local files of this host that let a killed rollout go on: `scratch` in the cache. Not created here."""
     return cache_dir() / "scratch"
+
+
+def backoff_dir() -> Path:
+    """How long each model server asked this machine's jobs to wait: `backoff` in the cache. Not created here."""
+    return cache_dir() / "backoff"
 
 
 def cache_dir() -> Path:

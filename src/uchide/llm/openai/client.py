@@ -1,0 +1,221 @@
+"""The client: sends a request until it is answered, or until it is clear that it will not be."""
+
+import asyncio
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from uchide.errors import ContextOverflow, ModelError, RateLimited
+from uchide.llm.openai import faults
+from uchide.llm.openai.catalogue import Catalogue
+from uchide.llm.openai.config import OpenAIConfig
+from uchide.llm.openai.faults import Fault, Place
+from uchide.llm.openai.servers import Server, Servers
+from uchide.llm.openai.wire import MalformedBody, Parsed, body_of, parse
+from uchide.llm.spend import Meter, Spent
+from uchide.protocols import ChatReply, ChatRequest
+from uchide.records import Usage
+
+if TYPE_CHECKING:
+    import openai
+    from openai import AsyncOpenAI
+
+_LOG = logging.getLogger(__name__)
+
+
+@dataclass
+class _Effort:
+    """What one request has cost so far."""
+
+    started: float
+    bad: int = 0
+    """Bad answers."""
+    wasted: Usage = field(default_factory=Usage)
+    """Tokens of answers that were thrown away."""
+
+
+class OpenAIChat:
+    """A chat model behind one or several servers. One object serves all rollouts of a job."""
+
+    tools: tuple[str, ...] = ()
+
+    def __init__(self, config: OpenAIConfig, meter: Meter | None = None) -> None:
+        self.name = f"openai/{config.model}"
+        self._config = config
+        self._key = config.key()
+        self._meter = meter
+        self._servers = Servers(config)
+        self._clients: dict[str, AsyncOpenAI] = {}
+        self._catalogue = Catalogue(config.model)
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """One answer, after as many tries as `retry` allows.
+
+        Raises ContextOverflow, RateLimited, ModelError (see `docs/models.md`) and SpendLimit.
+        """
+        body = body_of(request, self._config)
+        effort = _Effort(time.monotonic())
+        while True:
+            server = self._servers.choose(request.group)
+            if await self._must_wait(server, effort):
+                continue
+            async with server.lanes.slot():
+                if self._wait_s(server):
+                    continue  # refused while this one stood in the queue
+                started = time.monotonic()
+                result = await self._send(server, body, len(request.messages), effort)
+            if isinstance(result, Parsed):
+                server.succeeded()
+                return self._reply(result, effort)
+            server.failed(result, started)
+            self._count(result, effort)
+
+    async def window(self, place: str = "", role: str = "agent") -> int | None:
+        """`context_tokens`, else what the first server that answers says of the model."""
+        del place, role
+        if self._config.context_tokens is not None:
+            return self._config.context_tokens
+        for server in self._servers.all:
+            if await self._catalogue.known(self._client(server.url)):
+                break
+        return self._catalogue.window
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for client in self._clients.values():
+            await client.close()
+        self._clients.clear()
+
+    async def _must_wait(self, server: Server, effort: _Effort) -> bool:
+        """Wait for a resting server; False when it may be asked now. Raises RateLimited when the server wants a longer
+        pause than the configuration puts up with."""
+        busy, allowed = server.pause.left_s(), self._config.retry.seconds
+        patience = allowed - (time.monotonic() - effort.started)
+        if busy and (busy > patience or server.given_up()):
+            raise RateLimited(
+                f"{self._place(server)} refuses for another {busy:.0f} s (429); model.retry.seconds allows {allowed:g}",
+                hint="the row is marked as a failure of infrastructure and tried again when you run the command again",
+            )
+        wait = self._wait_s(server)
+        if wait:
+            await asyncio.sleep(wait)
+        return bool(wait)
+
+    def _wait_s(self, server: Server) -> float:
+        """Seconds until a server may be asked. Servers that are given up are tried once by every new request."""
+        return max(server.pause.left_s(), 0.0 if self._servers.given_up() else server.resting_s())
+
+    def _count(self, fault: Fault, effort: _Effort) -> None:
+        """After a failure: raises when there is no point in another try."""
+        retry = self._config.retry
+        effort.bad += fault.kind == "answer"
+        over = time.monotonic() - effort.started >= retry.seconds or self._servers.given_up()
+        if not over and effort.bad < retry.attempts:
+            _LOG.warning("%s; trying again", fault.message)
+            return
+        if fault.kind == "busy":
+            raise RateLimited(
+                f"{fault.message}; it has refused for {retry.seconds:g} s (model.retry.seconds)",
+                hint="the row is marked as a failure of infrastructure and tried again when you run the command again",
+            )
+        hint = "is the server running, and is model.base_url right?" if fault.kind == "connect" else ""
+        raise ModelError(f"{fault.message}; given up (model.retry)", hint=hint)
+
+    async def _send(self, server: Server, body: dict[str, Any], turn: int, effort: _Effort) -> Parsed | Fault:
+        """One request, metered. Raises what no other try can mend."""
+        if self._meter is not None:
+            self._meter.check()
+        start, usage = time.time(), None
+        try:
+            result = await self._exchange(server, body, turn)
+            if isinstance(result, Parsed):
+                usage = result.usage
+                if result.finish_reason is None:
+                    effort.wasted = _sum(effort.wasted, usage)
+                    about = f"{self._place(server)} cut its answer off (finish_reason {result.ending!r})"
+                    return Fault("answer", about)
+            return result
+        finally:
+            if self._meter is not None:
+                self._meter.add(Spent(server.url, start, time.time(), usage, self._config.gpus or 0.0))
+
+    async def _exchange(self, server: Server, body: dict[str, Any], turn: int) -> Parsed | Fault:
+        import openai
+
+        place = self._place(server)
+        try:
+            completions = self._client(server.url).chat.completions.with_raw_response
+            raw = await completions.create(**body, extra_body=self._config.extra_body or None)
+            return parse(raw.text, self._config, turn)
+        except MalformedBody as error:
+            if error.error is not None:
+                return faults.of_error_object(place, error.error)
+            return Fault("answer", f"{place} gave a malformed answer: {error}")
+        except openai.APIStatusError as error:
+            return await self._refused(server, error)
+        except openai.APITimeoutError as error:
+            return self._timed_out(place, error)
+        except openai.APIConnectionError as error:
+            cause = error.__cause__ or error
+            why = f"{type(cause).__name__}: {cause}"
+            if type(cause).__name__ == "ConnectError":
+                return Fault("connect", f"{place} cannot be reached: {why}")
+            return Fault("answer", f"{place} broke the connection off: {why}")
+
+    def _timed_out(self, place: Place, error: Exception) -> Fault:
+        """Connecting may be tried again. An answer that does not come is not asked for again: the server may still be
+        at work on it, and would be on both."""
+        if type(error.__cause__).__name__ in {"ConnectTimeout", "PoolTimeout"}:
+            return Fault("connect", f"{place} cannot be reached within {self._config.connect_timeout_s:g} s")
+        raise ModelError(
+            f"{place} gave no answer in {self._config.timeout_s:g} s (model.timeout_s); it is not asked again",
+            hint="raise model.timeout_s, or ask for shorter answers (max_tokens of the agent's sampling)",
+        )
+
+    async def _refused(self, server: Server, error: "openai.APIStatusError") -> Fault:
+        try:
+            return faults.of_status(self._place(server), error.status_code, error.body, error.response.headers)
+        except ContextOverflow:
+            raise
+        except ModelError as found:
+            if error.status_code in {400, 404} and await self._catalogue.known(self._client(server.url)):
+                names = self._catalogue.names
+                if self._config.model not in names:
+                    found.hint = f"models of this server: {', '.join(names[:20])}"
+            raise
+
+    def _reply(self, parsed: Parsed, effort: _Effort) -> ChatReply:
+        if parsed.usage is None and self._meter is not None and self._meter.needs_usage():
+            raise faults.permanent(
+                f"{self.name}: the server counts no tokens (its answers have no usage)",
+                "policy.spend.usd and policy.spend.tokens cannot be kept with it: take them out",
+            )
+        usage = _sum(effort.wasted, parsed.usage)
+        return ChatReply(parsed.text, usage, parsed.finish_reason or "stop", parsed.model, parsed.tool_calls)
+
+    def _place(self, server: Server) -> Place:
+        return Place(server.url, self._config.model)
+
+    def _client(self, url: str) -> "AsyncOpenAI":
+        if url not in self._clients:
+            import openai
+
+            timeout = openai.Timeout(self._config.timeout_s, connect=self._config.connect_timeout_s)
+            self._clients[url] = openai.AsyncOpenAI(base_url=url, api_key=self._key, timeout=timeout, max_retries=0)
+        return self._clients[url]
+
+
+def _sum(wasted: Usage, usage: Usage | None) -> Usage:
+    """Both together; an answer that was not counted has an unknown cost."""
+    more = usage or Usage(calls=1)
+    if not wasted.calls:
+        return more
+    cached = [count for count in (wasted.cached_tokens, more.cached_tokens) if count is not None]
+    return Usage(
+        calls=wasted.calls + more.calls,
+        prompt_tokens=wasted.prompt_tokens + more.prompt_tokens,
+        completion_tokens=wasted.completion_tokens + more.completion_tokens,
+        cached_tokens=sum(cached) if cached else None,
+        cost=None if wasted.cost is None or more.cost is None else wasted.cost + more.cost,
+    )

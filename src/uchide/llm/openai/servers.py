@@ -1,0 +1,190 @@
+"""The servers of one model: which one a request goes to, who is resting after a failure, and how many requests at once.
+
+All rollouts of a job share this state, so that one refusal makes all of them wait, and one dead server is found out
+once. A pause that a server asked for (429) stands in a small file too, where the other jobs of the machine see it.
+"""
+
+import asyncio
+import json
+import random
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from uchide.llm.openai.config import OpenAIConfig, Retry
+from uchide.llm.openai.faults import LONGEST_PAUSE_S, Fault
+from uchide.paths import backoff_dir
+from uchide.records import digest
+from uchide.store.atomic import refused
+
+
+@dataclass
+class SharedPause:
+    """Until when nobody on this machine should ask a server: a file with a time."""
+
+    path: Path
+
+    def left_s(self) -> float:
+        """Seconds still to wait."""
+        try:
+            until = float(json.loads(self.path.read_bytes())["until"])
+        except FileNotFoundError:
+            return 0.0
+        except (ValueError, KeyError, TypeError):  # another version's, or cut by a full disk
+            return 0.0
+        left = until - time.time()
+        return left if 0 < left <= LONGEST_PAUSE_S else 0.0
+
+    def extend(self, seconds: float, why: str) -> None:
+        """Make the pause at least this long from now."""
+        if seconds <= self.left_s():
+            return
+        tmp = self.path.with_name(f"{self.path.name}.{random.getrandbits(48):x}.tmp")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            tmp.write_text(json.dumps({"until": time.time() + seconds, "why": why}))
+            tmp.replace(self.path)
+        except OSError as error:
+            tmp.unlink(missing_ok=True)
+            raise refused(self.path, error) from error
+
+
+@dataclass
+class Lanes:
+    """How many requests may be in flight: halved by a refusal, one more per full round of successes."""
+
+    most: int
+    limit: float = 0.0
+    busy: int = 0
+    shrunk: float = float("-inf")
+    waiting: deque[asyncio.Future[None]] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self.limit = self.limit or float(self.most)
+
+    @asynccontextmanager
+    async def slot(self) -> AsyncIterator[None]:
+        """Wait for a turn, first come first served, and give it back at the end."""
+        if self.busy >= int(self.limit) or self.waiting:
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self.waiting.append(turn)
+            try:
+                await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():  # the turn came, and nobody takes it
+                    self._leave()
+                raise
+        else:
+            self.busy += 1
+        try:
+            yield
+        finally:
+            self._leave()
+
+    def grow(self) -> None:
+        self.limit = min(float(self.most), self.limit + 1 / self.limit)
+        self._call()
+
+    def shrink(self, started: float) -> None:
+        """Halve, but once for all requests that were under way together."""
+        if started > self.shrunk:
+            self.limit = max(1.0, self.limit / 2)
+            self.shrunk = time.monotonic()
+
+    def _leave(self) -> None:
+        self.busy -= 1
+        self._call()
+
+    def _call(self) -> None:
+        while self.waiting and self.busy < int(self.limit):
+            turn = self.waiting.popleft()
+            if not turn.done():
+                self.busy += 1
+                turn.set_result(None)
+
+
+@dataclass
+class Server:
+    """One server, as this job knows it."""
+
+    url: str
+    retry: Retry
+    pause: SharedPause
+    lanes: Lanes
+    answered: bool = False
+    """It has answered this job at least once."""
+    rounds: int = 0
+    """Failures in a row, those that came together counted once."""
+    since: float | None = None
+    """First failure after the last answer."""
+    rests_until: float = float("-inf")
+
+    def resting_s(self) -> float:
+        """Seconds until it should be tried again after a failure."""
+        return max(0.0, self.rests_until - time.monotonic())
+
+    def succeeded(self) -> None:
+        self.answered, self.rounds, self.since = True, 0, None
+        self.rests_until = float("-inf")
+        self.lanes.grow()
+
+    def failed(self, fault: Fault, started: float) -> None:
+        """Rest after a failure of a request sent at `started` (monotonic)."""
+        now = time.monotonic()
+        self.since = self.since if self.since is not None else now
+        self.answered |= fault.kind != "connect"
+        seconds = fault.retry_after_s
+        if seconds is None or fault.kind != "busy":
+            seconds = max(seconds or 0.0, self._delay())
+        if fault.kind == "busy":
+            self.lanes.shrink(started)
+            self.pause.extend(seconds, fault.message)
+        if started >= self.rests_until:
+            self.rounds += 1
+            if fault.kind != "busy":
+                self.rests_until = now + seconds
+
+    def given_up(self) -> bool:
+        """Whether it has failed for as long as the configuration puts up with."""
+        if self.since is None:
+            return False
+        if not self.answered and self.rounds >= self.retry.attempts:
+            return True
+        return time.monotonic() - self.since >= self.retry.seconds
+
+    def _delay(self) -> float:
+        longest = min(self.retry.max_s, self.retry.base_s * 2.0 ** min(self.rounds, 30))
+        return longest * random.uniform(0.5, 1.0)
+
+
+class Servers:
+    """All servers of one model."""
+
+    def __init__(self, config: OpenAIConfig) -> None:
+        self.all = tuple(
+            Server(
+                url,
+                config.retry,
+                SharedPause(backoff_dir() / f"{digest(f'{url} {config.model}')[:24]}.json"),
+                Lanes(config.concurrency),
+            )
+            for url in config.base_url
+        )
+
+    def choose(self, group: str) -> Server:
+        """The group's own server, or the next in its order while that one rests."""
+        order = order_of(self.all, group)
+        awake = [server for server in order if not server.resting_s()]
+        return awake[0] if awake else min(order, key=Server.resting_s)
+
+    def given_up(self) -> bool:
+        return all(server.given_up() for server in self.all)
+
+
+def order_of(servers: Sequence[Server], group: str) -> list[Server]:
+    """Servers by a hash of group and address: each group has an order of its own, and the groups of a dead server are
+    spread over the others."""
+    return sorted(servers, key=lambda server: digest(f"{group} {server.url}"))
