@@ -217,6 +217,7 @@ def serving(*steps: Step | Reply, models: list[dict[str, Any]] | None = None) ->
 def _handler(server: FaultServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
         def log_message(self, format: str, *args: Any) -> None:
             pass

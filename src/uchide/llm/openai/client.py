@@ -146,7 +146,8 @@ class OpenAIChat:
         place = self._place(server)
         try:
             completions = self._client(server.url).chat.completions.with_raw_response
-            raw = await completions.create(**body, extra_body=self._config.extra_body or None)
+            # As `extra_body`, since the package would check every message of every request: 80 ms of CPU for 400.
+            raw = await completions.create(model=self._config.model, messages=[], extra_body=body)
             return parse(raw.text, self._config, turn)
         except MalformedBody as error:
             if error.error is not None:

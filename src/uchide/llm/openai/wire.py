@@ -58,7 +58,7 @@ def body_of(request: ChatRequest, config: OpenAIConfig) -> dict[str, Any]:
     body |= _sampling(request.sampling, config)
     if request.tools:
         body["tools"] = list(map(_tool, request.tools))
-    return body
+    return body | config.extra_body
 
 
 def _sampling(sampling: Sampling, config: OpenAIConfig) -> dict[str, Any]:
