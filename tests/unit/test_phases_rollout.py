@@ -46,6 +46,7 @@ async def test_the_header_is_the_first_line_and_tells_the_phase(tmp_path):
     first = header(model.requests[0])
     assert first == {
         "schema": 1,
+        "role": "agent",
         "phase": "ISSUE_REPRODUCE",
         "visit": 1,
         "run": "r01_s1001",
@@ -268,7 +269,7 @@ async def test_a_long_observation_keeps_head_and_tail(tmp_path):
     options = {"limits": {"steps": 1, "output_chars": 1000}}
     _, _, records = await play(tmp_path, [turn("W0", command)], options)
     seen = of(records, "turn")[0].observation
-    assert "A" * 500 + "\n[... 9000001 characters left out ...]\n" + "B" * 499 in seen
+    assert "A" * 500 + "\n[... 199,000 characters (0 lines) and 8,801,001 more bytes left out ...]\n" + "B" * 499 in seen
     assert len(seen) < 1200
 
 

@@ -8,6 +8,8 @@ from uchide.protocols import Sampling
 
 Count = Annotated[int, Strict()]
 """`yes` in a YAML file is not 1."""
+Flag = Annotated[bool, Strict()]
+"""True or false, nothing that could be read as either."""
 
 
 class StrictModel(BaseModel):
@@ -37,7 +39,7 @@ class RolloutLimits(StrictModel):
     repeats: Count = Field(default=3, ge=2)
     """Identical actions in a row that draw a warning."""
     failures: Count = Field(default=5, ge=2)
-    """Failing actions in a row that draw a warning."""
+    """Actions in a row that failed with the same return code, to draw a warning."""
 
 
 class SandboxLimits(StrictModel):

@@ -4,12 +4,16 @@ from uchide.protocols import ExecResult
 
 
 def shorten(text: str, limit: int, already_omitted: int = 0) -> str:
-    """`text` with its middle replaced by a marker when it is longer than `limit` characters."""
+    """`text` with its middle replaced by a marker when it is longer than `limit` characters. The marker says how much
+    is gone; `already_omitted` bytes of the middle were never kept."""
     if len(text) <= limit and not already_omitted:
         return text
     kept = min(limit, len(text)) // 2
-    gone = len(text) - 2 * kept + already_omitted
-    return f"{text[:kept]}\n[... {gone} characters left out ...]\n{text[len(text) - kept :]}"
+    end = len(text) - kept
+    gone = f"{end - kept:,} characters ({text.count(chr(10), kept, end):,} lines)"
+    if already_omitted:
+        gone += f" and {already_omitted:,} more bytes"
+    return f"{text[:kept]}\n[... {gone} left out ...]\n{text[end:]}"
 
 
 def returncode(result: ExecResult) -> int | str:

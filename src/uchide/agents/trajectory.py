@@ -82,6 +82,7 @@ class CallRecord(Record):
     role: str
     messages: tuple[MessageRecord, ...]
     reply: str
+    tool_calls: tuple[ToolCallRecord, ...] = ()
     usage: Usage = Usage()
     t: float
 

@@ -19,8 +19,8 @@ class PhasesAgent:
     name = "phases"
 
     def __init__(self, spec: PhasesSpec, prompts: Mapping[str, str] | None = None) -> None:
-        self.spec = spec
-        self._prompts = Prompts(spec, prompts)
+        self.spec = spec.active()
+        self._prompts = Prompts(self.spec, prompts)
 
     async def rollout(self, task: Task, model: ChatModel, sandboxes: SandboxProvider) -> Candidate:
         """One attempt; see `uchide.protocols.Agent`."""

@@ -12,15 +12,24 @@ from jinja2 import TemplateNotFound, TemplateSyntaxError
 from uchide.actions import FORMATS, ActionFormat
 from uchide.agents.issue import environment, render_issue
 from uchide.agents.observation import shorten
+from uchide.agents.phases.journal import Step
 from uchide.agents.phases.share import SHARE, Share
+from uchide.agents.phases.skills import Skill
 from uchide.agents.phases.spec import BUILT_IN, PhaseSpec, PhasesSpec
+from uchide.agents.phases.turns import BASH
 from uchide.errors import ConfigError
 from uchide.patches.git import ROOT
-from uchide.protocols import Message, Task
+from uchide.protocols import Message, Task, ToolSpec
 from uchide.tools import tool_paths
 
 MEMO_CHARS = 12_000
+MIN_MEMO_CHARS = 500
+EARLIER_CHARS = 4_000
+"""Of an earlier memo that a summary of our own replaces."""
 LISTED_FILES = 200
+DRAFT = "tool_bash"
+"""The spelling shown to a planner whose formatter calls API tools."""
+_HEADER = "UCHIDE-HEADER "
 
 
 @dataclass(frozen=True)
@@ -38,11 +47,12 @@ def tool_line(name: str) -> ToolLine:
     return ToolLine(f"python $UCHIDE_TOOLS/{path.name}", about.partition("\n")[0])
 
 
-def header(task: Task, spec: PhasesSpec, name: str, visit: int, tools: Sequence[str]) -> str:
-    """The documented machine-readable first line of every system prompt."""
+def header(task: Task, spec: PhasesSpec, name: str, visit: int, tools: Sequence[str], form: str) -> str:
+    """The documented machine-readable first line of every system prompt. `form` is the action format to answer in."""
     phase = spec.phases[name]
     data = {
         "schema": 1,
+        "role": spec.role,
         "phase": name,
         "visit": visit,
         "run": task.run,
@@ -50,24 +60,38 @@ def header(task: Task, spec: PhasesSpec, name: str, visit: int, tools: Sequence[
         "root": ROOT,
         "due": list(phase.due),
         "tools": list(tools),
-        "action_format": spec.action_format,
+        "action_format": form,
         "instance_id": task.instance.instance_id,
         "steps": len(phase.workflow),
         "turns": phase.turns,
         "next": {"complete": phase.on_complete, "giveup": phase.on_giveup},
     }
-    return "UCHIDE-HEADER " + json.dumps(data, ensure_ascii=True)
+    return _HEADER + json.dumps(data, ensure_ascii=True)
 
 
 class Prompts:
     """The templates of one spec; a user's own (name -> text) come before the built-in ones."""
 
-    def __init__(self, spec: PhasesSpec, own: Mapping[str, str] | None = None) -> None:
+    def __init__(self, spec: PhasesSpec, own: Mapping[str, str] | None = None, skills: Sequence[Skill] = ()) -> None:
         self._templates = environment(BUILT_IN.parent / "prompts", own)
         self._spec = spec
+        self._skills = skills if spec.mechanisms.skills else ()
         self.format: ActionFormat = FORMATS[spec.action_format]
+        # A planner writes into its text, also where the formatter's action goes through the API.
+        in_text = spec.mechanisms.formatter and self.format.native
+        self.draft: ActionFormat = FORMATS[DRAFT] if in_text else self.format
         for name, phase in spec.phases.items():
             self._check(name, phase.prompt)
+
+    @property
+    def format_tools(self) -> tuple[ToolSpec, ...]:
+        """API tools of whoever writes actions."""
+        return (BASH,) if self.format.native else ()
+
+    @property
+    def turn_tools(self) -> tuple[ToolSpec, ...]:
+        """API tools of a conversation."""
+        return (BASH,) if self.draft.native else ()
 
     def _check(self, name: str, prompt: str) -> None:
         try:
@@ -78,31 +102,81 @@ class Prompts:
             raise ConfigError(f"{error.filename or error.name}:{error.lineno}: {error.message}") from error
 
     def _render(self, template: str, **values: Any) -> str:  # noqa: ANN401 (template values)
-        return self._templates.get_template(template).render(share=SHARE, root=ROOT, **values).rstrip("\n")
+        common = {
+            "share": SHARE,
+            "root": ROOT,
+            "native": self.draft.native,
+            "example": self.draft.example,
+            "handover": self._spec.mechanisms.handover,
+            "formatter": self._spec.mechanisms.formatter,
+            "alone": len(self._spec.phases) == 1,
+        }
+        return self._templates.get_template(template).render(common | values).rstrip("\n")
 
-    def opening(self, task: Task, name: str, visit: int, tools: Sequence[str], share: Share) -> list[Message]:
-        """The messages a conversation begins with: the phase's prompt, then the issue and the durable artifacts."""
+    def opening(
+        self,
+        task: Task,
+        name: str,
+        visit: int,
+        tools: Sequence[str],
+        share: Share,
+        *,
+        room: int | None,
+        sofar: str = "",
+    ) -> list[Message]:
+        """The messages a conversation begins with: the phase's prompt, then the issue and the durable artifacts.
+
+        Memos take at most a third of `room`, the characters there are. `sofar` is what this visit did before, where
+        no memo says it.
+        """
         phase: PhaseSpec = self._spec.phases[name]
+        skills = [skill for skill in self._skills if skill.applies(name, tools)]
         system = self._render(
             "system.md",
             name=name,
             visit=visit,
             phase=phase,
             run=task.run,
-            example=self.format.example,
+            active=tools,
             tools=[tool_line(tool) for tool in tools],
+            skills=skills,
         )
-        memos = [{"phase": memo, "text": shorten(text, MEMO_CHARS)} for memo, text in share.memos(self._spec.phases)]
         user = self._render(
-            "instance.md", issue=render_issue(task.instance.issue), memos=memos, files=share.listing()[:LISTED_FILES]
+            "instance.md",
+            issue=render_issue(task.instance.issue),
+            memos=self._memos(share, room),
+            files=share.listing()[:LISTED_FILES],
+            sofar=sofar,
         )
-        first = header(task, self._spec, name, visit, tools)
+        first = header(task, self._spec, name, visit, tools, self.draft.name)
         return [Message("system", f"{first}\n{system}"), Message("user", user)]
 
+    def _memos(self, share: Share, room: int | None) -> list[dict[str, str]]:
+        memos = share.memos(self._spec.phases) if self._spec.mechanisms.handover else []
+        limit = MEMO_CHARS
+        if room is not None and memos:
+            limit = min(MEMO_CHARS, max(MIN_MEMO_CHARS, room // 3 // len(memos)))
+        return [{"phase": memo, "text": shorten(text, limit)} for memo, text in memos]
+
+    def formatter(self, task: Task, name: str, visit: int) -> Message:
+        """The formatter's system prompt, the same for all turns of a visit."""
+        form = self.format
+        data = {
+            "schema": 1,
+            "role": "formatter",
+            "phase": name,
+            "visit": visit,
+            "run": task.run,
+            "share": SHARE,
+            "root": ROOT,
+            "action_format": form.name,
+            "instance_id": task.instance.instance_id,
+        }
+        text = self._render("formatter.md", native=form.native, example=form.example)
+        return Message("system", f"{_HEADER}{json.dumps(data, ensure_ascii=True)}\n{text}")
+
     def format_error(self, reason: str, phase: PhaseSpec) -> str:
-        return self._render(
-            "format_error.md", reason=reason, example=self.format.example, last_step=len(phase.workflow) - 1
-        )
+        return self._render("format_error.md", reason=reason, last_step=len(phase.workflow) - 1)
 
     def rejected(self, token: str, missing: Sequence[str]) -> str:
         return self._render("rejected.md", token=token, missing=missing)
@@ -113,5 +187,14 @@ class Prompts:
     def handover_request(self, name: str) -> str:
         return self._render("handover_request.md", name=name)
 
+    def summary_request(self, name: str) -> str:
+        return self._render("summary_request.md", name=name)
+
+    def summary(self, steps: Sequence[Step], before: str) -> str:
+        return self._render("summary.md", steps=steps, before=shorten(before, EARLIER_CHARS))
+
     def repeat_warning(self, times: int) -> str:
         return self._render("repeat_warning.md", times=times)
+
+    def failure_warning(self, times: int, code: int | str) -> str:
+        return self._render("failure_warning.md", times=times, code=code)

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 from typing import Literal
 
 from uchide.actions import FormatError
+from uchide.agents.context import Budget, answer_room
+from uchide.agents.phases.compaction import summarise
 from uchide.agents.phases.conversation import Conversation
 from uchide.agents.phases.prompts import Prompts
+from uchide.agents.phases.runtime import Runtime
 from uchide.agents.phases.share import Share
 from uchide.agents.phases.spec import PhaseSpec, PhasesSpec
 from uchide.agents.phases.turns import COMPLETE, GIVEUP, HANDOVER, Turn
 from uchide.agents.session import RolloutEnded, Session
 from uchide.agents.trajectory import ContextRecord, MessageRecord, PhaseExit, PhaseRecord
+from uchide.errors import ContextOverflow
+from uchide.protocols import Message
 from uchide.records import ExitStatus
 
 
@@ -29,9 +34,11 @@ class PhasesRun:
     """One rollout of the phases agent."""
 
     def __init__(self, spec: PhasesSpec, prompts: Prompts, session: Session) -> None:
+        self._runtime = Runtime(spec, prompts, session)
         self._spec = spec
-        self._prompts = prompts
         self._session = session
+        self._remembers = spec.mechanisms.handover
+        self._budgets: dict[str, Budget] = {}
         self._share = Share(session.sandbox)
         self._visits: Counter[str] = Counter()
         self._memos: defaultdict[str, str] = defaultdict(str)
@@ -52,7 +59,7 @@ class PhasesRun:
         self._visits[name] += 1
         self._session.phases.append(name)
         start, phase = self._session.turns, self._spec.phases[name]
-        conversation = self._open(name, "enter")
+        conversation = await self._enter(name)
         try:
             left = await self._visit(conversation, phase)
             following = phase.on_complete if left.kind == "complete" else phase.on_giveup
@@ -71,24 +78,71 @@ class PhasesRun:
         spent = self._visits.total() >= self._spec.limits.phase_visits
         return not spent and self._visits[name] < self._spec.phases[name].visits
 
-    def _open(self, name: str, reason: Literal["enter", "handover"]) -> Conversation:
-        phase, visit = self._spec.phases[name], self._visits[name]
-        tools = tuple(tool for tool in self._session.tools if tool in phase.tools or tool in self._session.model.tools)
-        messages = self._prompts.opening(self._session.task, name, visit, tools, self._share)
-        self._session.trajectory.write(
+    async def _enter(self, name: str) -> Conversation:
+        """A fresh conversation of a phase. What is known of a phase's context outlasts its visits."""
+        role = self._spec.role
+        if name not in self._budgets:
+            window = self._spec.limits.context_tokens or await self._session.model.window(name, role)
+            answer = answer_room(window, self._spec.sampling_of(role).max_tokens)
+            self._budgets[name] = Budget(window, answer)
+        budget = self._budgets[name]
+        return Conversation(self._runtime, name, self._visits[name], budget, self._opening(name, "enter", budget))
+
+    def _opening(
+        self, name: str, reason: Literal["enter", "handover", "compaction"], budget: Budget, sofar: str = ""
+    ) -> list[Message]:
+        """The messages that a conversation begins with, as recorded."""
+        phase, visit, session = self._spec.phases[name], self._visits[name], self._session
+        tools = tuple(tool for tool in session.tools if tool in phase.tools or tool in session.model.tools)
+        budget.rebuilt([])
+        messages = self._runtime.prompts.opening(
+            session.task, name, visit, tools, self._share, room=budget.room(), sofar=sofar
+        )
+        session.trajectory.write(
             ContextRecord(
                 phase=name,
                 visit=visit,
+                role=self._spec.role,
                 reason=reason,
                 messages=tuple(map(MessageRecord.of, messages)),
             )
         )
-        return Conversation(self._session, self._spec, self._prompts, name, visit, messages)
+        return messages
+
+    async def _ask(self, conversation: Conversation) -> Turn | FormatError:
+        """The next reply. A conversation that is too long is compacted first; one that cannot be ends the rollout."""
+        if conversation.budget.over():
+            await self._compact(conversation)
+        try:
+            return await conversation.ask()
+        except ContextOverflow:
+            await self._compact(conversation, refused=True)
+        try:
+            return await conversation.ask()
+        except ContextOverflow:
+            raise RolloutEnded("context_exceeded") from None
+
+    async def _compact(self, conversation: Conversation, *, refused: bool = False) -> None:
+        """Rebuild the conversation from a memo. Raises RolloutEnded when it holds nothing that could be dropped, or is
+        still too long."""
+        if not conversation.turns:
+            raise RolloutEnded("context_exceeded")
+        name, budget, prompts = conversation.name, conversation.budget, self._runtime.prompts
+        await self._share.update()
+        if refused:
+            budget.refused()
+        asked = await summarise(self._runtime, conversation) if self._remembers and not refused else ""
+        memo = asked or prompts.summary(conversation.journal.steps, self._share.memo(name) if self._remembers else "")
+        if self._remembers:
+            await self._remember(name, memo)
+        conversation.restart(self._opening(name, "compaction", budget, "" if self._remembers else memo))
+        if budget.over():
+            raise RolloutEnded("context_exceeded")
 
     async def _visit(self, conversation: Conversation, phase: PhaseSpec) -> Left:
         """Turns until the phase is left. `conversation` is rebuilt in place at a handover."""
         for number in range(1, phase.turns + 1):
-            turn = await conversation.ask()
+            turn = await self._ask(conversation)
             if isinstance(turn, FormatError):
                 conversation.refuse(turn)
             elif turn.token == COMPLETE:
@@ -116,28 +170,37 @@ class PhasesRun:
             conversation.reject(turn, (f"{conversation.name}.md",))
             return
         conversation.close()
-        await self._keep(conversation.name, memo)
-        await self._share.update()
-        self._memos[conversation.name] = self._share.memo(conversation.name)
-        conversation.restart(self._open(conversation.name, "handover").messages)
+        await self._remember(conversation.name, memo)
+        conversation.restart(self._opening(conversation.name, "handover", conversation.budget))
 
     async def _memo(self, name: str, turn: Turn) -> str:
         """The memo of a turn: the phase's memo file if the model wrote it anew, else the text of its answer."""
+        if not self._remembers:
+            return ""
         await self._share.update()
         now = self._share.memo(name)
         return now if now != self._memos[name] else turn.answer
 
     async def _hand_over(self, conversation: Conversation, left: Left, following: str | None) -> str:
         """Make sure that the phase's memo is in the share, asking for it once if need be; gives it."""
+        if not self._remembers:
+            conversation.close()
+            return ""
         name, memo = conversation.name, left.memo
         if not memo and following is not None:
-            request = self._prompts.memo_request(name, left.kind, following)
+            request = self._runtime.prompts.memo_request(name, left.kind, following)
             turn = await conversation.ask_for_memo(request)
             memo = (await self._memo(name, turn) or turn.thought) if turn else ""
         conversation.close()
         memo = memo or left.fallback or f"(no memo; the phase ended by {left.kind})"
         await self._keep(name, memo)
         return memo
+
+    async def _remember(self, name: str, memo: str) -> None:
+        """Keep the memo of a phase that goes on."""
+        await self._keep(name, memo)
+        await self._share.update()
+        self._memos[name] = self._share.memo(name)
 
     async def _keep(self, name: str, memo: str) -> None:
         if memo != self._share.memo(name):

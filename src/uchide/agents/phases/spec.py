@@ -10,11 +10,13 @@ import yaml
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from uchide.actions import FORMATS
-from uchide.agents.limits import Count, RolloutLimits, SamplingSpec, SandboxLimits, StrictModel
+from uchide.agents.limits import Count, Flag, RolloutLimits, SamplingSpec, SandboxLimits, StrictModel
 from uchide.errors import ConfigError
 from uchide.tools import TOOL_FILES
 
 BUILT_IN = Path(__file__).parent / "phases.yaml"
+FREE = "FREE"
+"""The only phase of a runtime without phases."""
 DIFF = "diff"
 """The product that is not a file of the share: a change of at least one file that is no test."""
 
@@ -55,6 +57,32 @@ class PhaseSpec(StrictModel):
         return names
 
 
+class Mechanisms(StrictModel):
+    """The parts of the runtime that an ablation can switch off (the formatter: on)."""
+
+    phases: Flag = True
+    """False: the one phase FREE in place of the graph."""
+    formatter: Flag = False
+    """True: a second call per turn, of the role `formatter`, writes the action into its format."""
+    handover: Flag = True
+    """False: no memos; a phase sees the issue and the files of the share only."""
+    skills: Flag = True
+    tools: Flag = True
+    """False: none of the agent's tools; those that belong to a model stay."""
+
+
+class RoleSampling(StrictModel):
+    """Sampling of the two roles of a turn where a formatter takes part; what is not given is that of `sampling`."""
+
+    planner: SamplingSpec = SamplingSpec()
+    formatter: SamplingSpec = SamplingSpec()
+
+
+def _built_in_free() -> dict[str, Any]:
+    data: dict[str, Any] = yaml.safe_load((BUILT_IN.parent / "free.yaml").read_text("utf-8"))
+    return data
+
+
 class PhasesSpec(StrictModel):
     """The whole runtime."""
 
@@ -64,7 +92,30 @@ class PhasesSpec(StrictModel):
     limits: PhaseLimits = PhaseLimits()
     sandbox: SandboxLimits = SandboxLimits()
     sampling: SamplingSpec = SamplingSpec()
+    roles: RoleSampling = RoleSampling()
+    mechanisms: Mechanisms = Mechanisms()
     phases: dict[str, PhaseSpec] = Field(min_length=1)
+    free: PhaseSpec = Field(default={}, validate_default=True)
+    """The phase FREE of `mechanisms.phases: false`; keys that are not given are those of `free.yaml`."""
+
+    def active(self) -> Self:
+        """What a rollout runs: the spec with its `phases` as the mechanisms leave them."""
+        phases, initial = dict(self.phases), self.initial
+        if not self.mechanisms.phases:
+            phases, initial = {FREE: self.free}, FREE
+        if not self.mechanisms.tools:
+            phases = {name: phase.model_copy(update={"tools": ()}) for name, phase in phases.items()}
+        return self.model_copy(update={"phases": phases, "initial": initial})
+
+    @property
+    def role(self) -> str:
+        """Who speaks in a conversation."""
+        return "planner" if self.mechanisms.formatter else "agent"
+
+    def sampling_of(self, role: str) -> SamplingSpec:
+        """Sampling of `agent`, `planner` or `formatter`."""
+        own = {"planner": self.roles.planner, "formatter": self.roles.formatter}.get(role, SamplingSpec())
+        return self.sampling.model_copy(update=own.model_dump(exclude_none=True))
 
     @property
     def tools(self) -> tuple[str, ...]:
@@ -79,6 +130,11 @@ class PhasesSpec(StrictModel):
                 found.append((name, "complete", phase.on_complete))
             found.append((name, "giveup", phase.on_giveup))
         return found
+
+    @field_validator("free", mode="before")
+    @classmethod
+    def _over_the_built_in(cls, given: object) -> object:
+        return {**_built_in_free(), **given} if isinstance(given, Mapping) else given
 
     @model_validator(mode="after")
     def _is_a_graph(self) -> Self:
@@ -97,10 +153,22 @@ class PhasesSpec(StrictModel):
     def _names_exist(self) -> Self:
         if self.action_format not in FORMATS:
             raise ValueError(f"action_format: unknown {self.action_format!r}, known: {', '.join(FORMATS)}")
-        for name, phase in self.phases.items():
+        named = [(f"phases.{name}", phase) for name, phase in self.phases.items()]
+        for where, phase in (*named, ("free", self.free)):
             for tool in phase.tools:
                 if tool not in TOOL_FILES:
-                    raise ValueError(f"phases.{name}.tools: unknown tool {tool!r}, known: {', '.join(TOOL_FILES)}")
+                    raise ValueError(f"{where}.tools: unknown tool {tool!r}, known: {', '.join(TOOL_FILES)}")
+        if (free := self.free).on_complete is not None or free.on_giveup != FREE:
+            raise ValueError(f"free: its edges must be `on_complete: null` and `on_giveup: {FREE}`")
+        return self
+
+    @model_validator(mode="after")
+    def _answers_fit(self) -> Self:
+        window = self.limits.context_tokens
+        for role in ("planner", "formatter"):
+            answer = self.sampling_of(role).max_tokens
+            if window is not None and answer is not None and answer >= window:
+                raise ValueError(f"limits.context_tokens: {window} leaves no room beside max_tokens {answer} ({role})")
         return self
 
     def _reachable(self) -> set[str]:
