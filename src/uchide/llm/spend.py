@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from uchide.errors import ConfigError, SpendLimit
 from uchide.records import Usage
+from uchide.store.atomic import refused
 
 _EVERY_S = 0.5
 """How often the other jobs' files are looked at."""
@@ -111,14 +112,12 @@ class Ledger:
         self._folder = folder
         self._caps = caps
         self.total = Total()
-        folder.mkdir(parents=True, exist_ok=True)
         self._own = folder / f"{job}.jsonl"
         self._read: dict[Path, int] = {}
         self._looked = time.monotonic()
         for path in folder.glob("*.jsonl"):
             self._read_on(path)
-        self._file: BinaryIO = self._own.open("ab", buffering=0)
-        _end_line(self._own, self._file)
+        self._file: BinaryIO | None = None
 
     def check(self) -> None:
         """Raises SpendLimit naming the cap that is reached and what was spent."""
@@ -144,14 +143,19 @@ class Ledger:
             "usd": usage.cost,
         }
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
-        self._file.write(data)
+        try:
+            self._file = self._file or _open(self._own)
+            self._file.write(data)
+        except OSError as error:
+            raise refused(self._own, error) from error
         self.total.add(_spent(line))
 
     def needs_usage(self) -> bool:
         return self._caps.usd is not None or self._caps.tokens is not None
 
     def close(self) -> None:
-        self._file.close()
+        if self._file:
+            self._file.close()
 
     def _refresh(self) -> None:
         """Read what the other jobs appended meanwhile."""
@@ -189,11 +193,13 @@ def refuse_unknown_spend(options: Mapping[str, Any], caps: SpendCaps, where: str
         )
 
 
-def _end_line(path: Path, file: BinaryIO) -> None:
-    """A job that was killed may have left half a line: it must not swallow the next one."""
-    data = path.read_bytes()
-    if data and not data.endswith(b"\n"):
+def _open(path: Path) -> BinaryIO:
+    """For appending. A killed job may have left half a line: it must not swallow the next one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    file = path.open("ab", buffering=0)
+    if file.tell() and not path.read_bytes().endswith(b"\n"):
         file.write(b"\n")
+    return file
 
 
 def _entry(line: bytes) -> dict[str, object] | None:

@@ -20,6 +20,8 @@ from uchide.pipeline.spec import FrozenPlan
 from uchide.store.atomic import check_room, point
 from uchide.store.lease import lease
 
+SPEND_LIMIT = "policy.spend."
+"""How the message of a reached spend cap begins."""
 POLL_S = 0.5
 GRACE_S = 8.0
 """Time workers get to close their sandboxes after a stop."""
@@ -79,7 +81,8 @@ def run_experiment(
 
 
 def check_components(plan: Plan) -> None:
-    """Make the agent and the model of every arm that has rollouts to do. Raises ConfigError for unusable options."""
+    """Make the agent and the model of every arm that has rollouts to do, and see that spend caps can be kept. Raises
+    ConfigError for unusable options."""
     if not any(plan.jobs[name].kind.label == "bench-generate" for name in plan.needed):
         return
     from uchide import agents, llm
@@ -87,7 +90,9 @@ def check_components(plan: Plan) -> None:
     for arm in plan.experiment.arms:
         try:
             agents.create(plan.experiment.agent_of(arm).model_dump())
-            llm.create(plan.experiment.model_of(arm).model_dump())
+            model = plan.experiment.model_of(arm).model_dump()
+            llm.create(model)
+            llm.refuse_uncountable(model, plan.experiment.policy.spend)
         except ConfigError as error:
             raise ConfigError(f"arm {arm}: {error.message}", hint=error.hint) from error
 
@@ -171,7 +176,7 @@ def _end_group(child: subprocess.Popen[bytes]) -> None:
 
 
 def _failures(run: Path, code: int, watcher: Watcher) -> dict[str, str]:
-    failures = watcher.errors()
+    failures = _one_spend_limit(watcher.errors(), watcher)
     if code == 0 and not failures:
         return {}
     for name in watcher.expected:
@@ -184,3 +189,15 @@ def _failures(run: Path, code: int, watcher: Watcher) -> dict[str, str]:
         tail = (run / "snakemake.log").read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         raise StageError(f"Snakemake ended with status {code}", hint="\n".join([*tail, f"all of it: {run}"]))
     return failures
+
+
+def _one_spend_limit(failures: Mapping[str, str], watcher: Watcher) -> dict[str, str]:
+    """A spend cap ends many jobs at once, for one reason: the first of them stands for all, with all their rows."""
+    stopped = [name for name, message in failures.items() if message.startswith(SPEND_LIMIT)]
+    if not stopped:
+        return dict(failures)
+    what, _, hint = failures[stopped[0]].partition("\n")
+    rollouts = next(stage for stage in watcher.stages() if stage.label == watcher.expected[stopped[0]][0])
+    left = {name: message for name, message in failures.items() if name not in stopped}
+    count = f"{rollouts.done} of {rollouts.total} rollouts are done"
+    return {**left, stopped[0]: f"{what.partition('; ')[0]}; {count}\n{hint}"}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from uchide.errors import ConfigError
+from uchide.llm.spend import SpendCaps
 from uchide.pipeline.secretcheck import refuse_secrets
 from uchide.pipeline.yamlfile import Document, KeyPath, load
 from uchide.selection.config import MatrixSettings, SelectionConfig
@@ -89,6 +90,8 @@ class Policy(Section):
     """What a bad instance does: it is listed and left out, or it stops the experiment."""
     concurrency: int | None = Field(default=None, ge=1)
     """Rows worked on at once, all jobs together; by default the number of CPUs."""
+    spend: SpendCaps = SpendCaps()
+    """What the models may use, all runs and reruns of the experiment together."""
 
 
 class Experiment(Section):

@@ -102,6 +102,8 @@ def _spec(plan: Plan, job: Job, instances: Instances, root: Root, run: Path, thr
         concurrency=threads,
         max_infra=policy.max_infra,
         preflight=policy.preflight,
+        spend=policy.spend.model_dump(exclude_none=True),
+        ledger=str(root.spend(plan.experiment.name)),
         dataset_name=instances.dataset_name,
         dataset_path=instances.dataset_path,
         root=str(root.path),

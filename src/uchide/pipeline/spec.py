@@ -24,6 +24,10 @@ class JobSpec(Record):
     concurrency: int = Field(ge=1)
     max_infra: float
     preflight: Literal["exclude", "fatal"]
+    spend: dict[str, Any] = Field(default_factory=dict)
+    """`policy.spend`: see `uchide.llm.spend.SpendCaps`."""
+    ledger: str
+    """Folder in which the experiment's jobs write down what their models used."""
     dataset_name: str
     dataset_path: str
     root: str

@@ -1,6 +1,7 @@
 """bench.generate: one rollout per instance of a shard. Reads what agents may see, nothing else."""
 
 from collections.abc import Mapping
+from pathlib import Path
 
 from uchide.errors import UchideError
 from uchide.paths import scratch_dir
@@ -25,7 +26,8 @@ async def _run(work: Work) -> None:
     public = work.one("public")
     instances = public_instances(public)
     fit = {row.instance_id for row in work.one("test").rows(Preflight) if row.ok}
-    agent, model = agents.create(config["agent"]), llm.create(config["model"])
+    ledger = llm.Ledger(Path(work.spec.ledger), work.spec.name, llm.SpendCaps.model_validate(work.spec.spend))
+    agent, model = agents.create(config["agent"]), llm.create(config["model"], ledger)
     provider = sandboxes.provider(config["sandbox"])
     hidden = hidden_instances(work.one("hidden")) if "hidden" in work.inputs else {}
     lists = {name: row.pass_to_pass for name, row in hidden.items()}
@@ -41,7 +43,11 @@ async def _run(work: Work) -> None:
     def is_infra(row: Record) -> bool:
         return isinstance(row, Candidate) and row.exit_status == "infra"
 
-    await each(work, [item for item in work.spec.ids if item in fit], make, failed=failed, is_infra=is_infra)
+    try:
+        await each(work, [item for item in work.spec.ids if item in fit], make, failed=failed, is_infra=is_infra)
+    finally:
+        await model.aclose()
+        ledger.close()
     work.finish()
 
 

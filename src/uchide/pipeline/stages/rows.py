@@ -5,7 +5,7 @@ import signal
 from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from typing import Any
 
-from uchide.errors import StageError, UchideError
+from uchide.errors import SpendLimit, StageError, UchideError
 from uchide.pipeline.worker import Work
 from uchide.records import Record
 
@@ -27,7 +27,8 @@ async def each(
     """Make the rows `ids` that are missing or failed for infrastructure earlier, `work.spec.concurrency` at once.
 
     A retryable error is tried again; after that `failed` gives the row that says so (without it, the error stops the
-    job, as any other error does). Raises StageError when too many rows failed for reasons of infrastructure.
+    job, as any other error does). Raises StageError when too many rows failed for reasons of infrastructure, SpendLimit
+    when a spend cap is reached: no row is begun then, and those under way end as far as they get without the model.
     """
     ids = list(ids)
     known = {item: row for name in work.part.models for item, row in work.part.rows(name).items()}
@@ -40,9 +41,16 @@ async def each(
         work.part.append(row, id=item, name=file_of(work, row))
         tally.add(item, infra=is_infra(row))
 
+    reached: list[SpendLimit] = []
+
     async def lane() -> None:
         for item in todo:
-            await one(item)
+            try:
+                await one(item)
+            except SpendLimit as limit:
+                reached.append(limit)
+            if reached:
+                return
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -50,6 +58,9 @@ async def each(
                 group.create_task(lane())
     except ExceptionGroup as many:
         raise _first(many) from many
+    if reached:
+        count = f"{len(tally.done)} of {len(ids)} rows of this job are done"
+        raise SpendLimit(f"{reached[0].message}; {count}", hint=reached[0].hint)
     tally.check(work.spec.max_infra)
 
 
