@@ -77,9 +77,7 @@ def _module(name: str) -> ModuleType:
 def _recorded(model: ChatModel, folder: object) -> ChatModel:
     if not isinstance(folder, str) or not folder:
         raise ConfigError("model.record: the path of a folder is wanted")
-    from uchide.llm.recording import Recorder
-
-    recorder: ChatModel = Recorder(model, Path(folder))
+    recorder: ChatModel = import_module("uchide.llm.recording").Recorder(model, Path(folder))
     return recorder
 
 
