@@ -12,6 +12,7 @@ class QuickAgent:
     name = "quick"
 
     async def rollout(self, task: Any, model: Any, sandboxes: Any) -> Candidate:
+        model.ask()
         await asyncio.sleep(float(os.environ.get("QUICK_SECONDS", "0")))
         if task.instance.instance_id in os.environ.get("QUICK_INFRA", "").split():
             raise SandboxError("the sandbox fell over")
@@ -47,3 +48,7 @@ def create(config: dict[str, Any]) -> QuickAgent:
     if set(config) - {"name", "flag"}:
         raise ConfigError(f"agent: unknown option {sorted(set(config) - {'name', 'flag'})[0]!r}")
     return QuickAgent()
+
+
+def reads_test_lists(config: dict[str, Any]) -> bool:
+    return False

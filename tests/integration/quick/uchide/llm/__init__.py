@@ -1,7 +1,35 @@
-"""Quick engine: no model."""
+"""Quick engine: a model that says nothing and spends `QUICK_TOKENS` tokens each time it is asked."""
 
+import os
+import time
 from typing import Any
 
+from uchide.llm.spend import Ledger, Meter, SpendCaps, Spent
+from uchide.records import Usage
 
-def create(config: dict[str, Any]) -> None:
-    return None
+
+class QuickModel:
+    def __init__(self, meter: Meter | None) -> None:
+        self.meter = meter
+
+    def ask(self) -> None:
+        assert self.meter is not None
+        self.meter.check()
+        tokens = int(os.environ.get("QUICK_TOKENS", "0"))
+        if tokens:
+            now = time.time()
+            self.meter.add(Spent("quick", now, now, Usage(calls=1, prompt_tokens=tokens)))
+
+    async def aclose(self) -> None:
+        pass
+
+
+def create(config: dict[str, Any], meter: Meter | None = None) -> QuickModel:
+    return QuickModel(meter)
+
+
+def refuse_uncountable(config: dict[str, Any], caps: SpendCaps) -> None:
+    pass
+
+
+__all__ = ["Ledger", "SpendCaps", "create", "refuse_uncountable"]
