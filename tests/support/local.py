@@ -1,6 +1,6 @@
 """A sandbox for tests only: real processes in a temporary folder, with no isolation at all.
 
-`/testbed`, `/share` and `/tmp` inside commands, paths and environment values stand for folders under one root.
+`/testbed`, `/share`, `/tmp` and `/tools` inside commands, paths and environment values stand for folders of one root.
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -18,8 +19,9 @@ from pathlib import Path
 
 from uchide.errors import SandboxError
 from uchide.protocols import Command, ExecResult, SandboxSpec
+from uchide.tools import tools_dir
 
-_PATH = re.compile(r"(?<![\w./-])/(testbed|share|tmp)(?=/|\b)")
+_PATH = re.compile(r"(?<![\w./-])/(testbed|share|tmp|tools)(?=/|\b)")
 
 
 @dataclass
@@ -34,7 +36,8 @@ class LocalSandbox:
 
     async def run(self, command: Command) -> ExecResult:
         self.commands.append(command)
-        env = {"PATH": os.environ["PATH"], "HOME": f"{self.root}/tmp", "TMPDIR": f"{self.root}/tmp"}
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        env = {"PATH": path, "HOME": f"{self.root}/tmp", "TMPDIR": f"{self.root}/tmp"}
         env |= {"LC_ALL": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1"}
         env |= {name: self._map(value) for name, value in (self.env | dict(command.env)).items()}
         start = time.monotonic()
@@ -103,6 +106,7 @@ class LocalProvider:
             shutil.copytree(spec.tree, root / "testbed", symlinks=True)
             for name in ("share", "tmp"):
                 (root / name).mkdir()
+            (root / "tools").symlink_to(tools_dir())
             if not (root / "testbed/.git").exists():
                 commit_all(root / "testbed")
             sandbox = LocalSandbox(root, dict(spec.env))

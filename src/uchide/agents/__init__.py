@@ -5,11 +5,14 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from uchide.agents import phases
+from uchide.agents import blueprint, phases
 from uchide.errors import ConfigError
 from uchide.protocols import Agent
 
-_AGENTS: dict[str, Callable[[Mapping[str, Any]], Agent]] = {"phases": phases.create}
+_AGENTS: dict[str, Callable[[Mapping[str, Any]], Agent]] = {
+    "phases": phases.create,
+    "blueprint": blueprint.create,
+}
 
 
 def names() -> tuple[str, ...]:

@@ -8,6 +8,8 @@ TOOL_FILES: dict[str, tuple[str, ...]] = {
     "line_trace": ("line_trace.py", "_tracing.py"),
     "caller_trace": ("caller_trace.py", "_tracing.py"),
     "try_edits": ("try_edits",),
+    "mro_check": ("mro_check.py",),
+    "import_graph": ("import_graph.py",),
 }
 
 
