@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import Any
 
-from uchide.agents.phases.own import own_spec
+from uchide.agents.phases.own import own_skills, own_spec
 from uchide.agents.phases.prompts import Prompts
 from uchide.agents.phases.run import PhasesRun
+from uchide.agents.phases.skills import with_own
 from uchide.agents.phases.spec import PhasesSpec, load_spec, parse_spec
 from uchide.agents.rollout import Plan, rollout
 from uchide.agents.session import Session
@@ -18,9 +19,11 @@ class PhasesAgent:
 
     name = "phases"
 
-    def __init__(self, spec: PhasesSpec, prompts: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, spec: PhasesSpec, prompts: Mapping[str, str] | None = None, skills: Mapping[str, str] | None = None
+    ) -> None:
         self.spec = spec.active()
-        self._prompts = Prompts(self.spec, prompts)
+        self._prompts = Prompts(self.spec, prompts, with_own(skills or {}, spec.phases))
 
     async def rollout(self, task: Task, model: ChatModel, sandboxes: SandboxProvider) -> Candidate:
         """One attempt; see `uchide.protocols.Agent`."""
@@ -42,10 +45,12 @@ class PhasesAgent:
 
 def create(options: Mapping[str, Any]) -> Agent:
     """A phases agent from `options`: `spec` is a YAML file of your own (see `uchide.agents.phases.own`; the built-in
-    prompts fill in for those it lacks); every other key overrides the same key of that file. Raises ConfigError."""
+    prompts fill in for those it lacks) and `skills` a folder of them; every other key overrides the same key of that
+    file. Raises ConfigError."""
     overrides = dict(options)
-    given = overrides.pop("spec", None)
-    if given is None:
-        return PhasesAgent(load_spec(overrides=overrides))
-    own = own_spec(given)
-    return PhasesAgent(parse_spec(own.text, own.file, overrides), own.prompts)
+    spec, skills = overrides.pop("spec", None), overrides.pop("skills", None)
+    extra = own_skills(skills).files if skills else {}
+    if spec is None:
+        return PhasesAgent(load_spec(overrides=overrides), skills=extra)
+    own = own_spec(spec)
+    return PhasesAgent(parse_spec(own.text, own.file, overrides), own.prompts, {**own.skills, **extra})
