@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from uchide.protocols import ChatRequest, Message
+from uchide.protocols import Message
 from uchide.redact import Redactor
 
 _DIGITS = 32
@@ -102,9 +102,9 @@ def common(before: Sequence[Message], after: Sequence[Message]) -> int:
     return min(len(before), len(after))
 
 
-def request_key(request: ChatRequest, prints: Iterable[Print]) -> str:
+def request_key(place: str, role: str, prints: Iterable[Print]) -> str:
     """What two requests that mean the same have in common: place, role and the normal form of every message."""
-    return _digest([request.place, request.role, [each.normal for each in prints]])
+    return _digest([place, role, [each.normal for each in prints]])
 
 
 def file_stem(session: str) -> str:

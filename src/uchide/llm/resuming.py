@@ -13,22 +13,25 @@ class Asked:
     role: str
 
 
-def begins_again(kept: Sequence[Asked], request: Asked) -> bool:
-    """Whether a rollout under way has begun anew (an infrastructure failure): its first request comes again.
+def place_of(kept: Sequence[Asked], request: Asked, following: int | None, *, opens: bool) -> int:
+    """Where a request belongs among the `kept` ones, counted from 0.
 
-    Agents number their visits in the prompt, so no later request of the same rollout is equal to it.
+    `following` is the place after the process's last request of this session, None for its first one. `opens` says that
+    it opens a conversation.
+
+    The first request of a process goes where the last equal one is: a repeated rollout begins with the first request, a
+    resumed one asks again what it was asking when it was killed. No equal one: the rollout begins with other prompts
+    (0) if it stands where it first stood, else it is resumed at a question that had not been asked.
+
+    Later requests follow one another, except when an opening comes again: then an infrastructure failure made the
+    rollout begin anew, or go back to its checkpoint. Agents number their visits in the prompt, so that no rollout opens
+    two conversations alike; only helpers (formatter, summary) may be asked the same thing twice.
     """
-    return bool(kept) and kept[0].key == request.key
-
-
-def goes_on_at(kept: Sequence[Asked], request: Asked) -> int:
-    """Where the first request that a process makes for a session belongs, counted from 0, when earlier ones are kept.
-
-    The last equal one: a rollout resumed from its checkpoint asks again what it was asking when it was killed, a
-    repeated one begins with its first. No equal one: the rollout begins with other prompts (0) if it stands where it
-    stood first, else it is resumed at a question that had not been asked.
-    """
-    same = [number for number, asked in enumerate(kept) if asked.key == request.key]
+    until = len(kept) if following is None else following
+    same = [number for number, asked in enumerate(kept[:until]) if asked.key == request.key]
+    if following is not None:
+        back = opens and bool(same) and kept[0].role == request.role
+        return same[-1] if back else following
     if same:
         return same[-1]
     return 0 if kept and (kept[0].place, kept[0].role) == (request.place, request.role) else len(kept)

@@ -10,7 +10,7 @@ from typing import Any
 from uchide.llm.fingerprint import Print, request_key
 from uchide.llm.inbox.config import parse_answer
 from uchide.llm.inbox.letters import for_people, for_programs
-from uchide.llm.resuming import Asked, begins_again, goes_on_at
+from uchide.llm.resuming import Asked, place_of
 from uchide.protocols import ChatReply, ChatRequest
 from uchide.records import Usage
 from uchide.store.atomic import read_json, refused, write_bytes, write_json
@@ -53,12 +53,12 @@ class Mailbox:
 
         Raises StoreError when the files cannot be written.
         """
-        asked = Asked(request_key(request, [each for _, each in messages]), request.place, request.role)
-        if self._next is None:
-            keeps, self._next = 0, goes_on_at(self._kept, asked)
-        elif begins_again(self._kept, asked):
-            keeps, self._next = 0, 0
-        place = self._next
+        key = request_key(request.place, request.role, [each for _, each in messages])
+        asked = Asked(key, request.place, request.role)
+        opens = all(message.role != "assistant" for message in request.messages)
+        place = place_of(self._kept, asked, self._next, opens=opens)
+        if place != self._next:
+            keeps = 0
         letter = Letter(self.folder, place + 1, asked.key)
         same = place < len(self._kept) and self._kept[place].key == asked.key
         if not same:
@@ -84,7 +84,7 @@ class Mailbox:
 
 
 def _kept(folder: Path) -> list[Asked]:
-    kept = []
+    kept: list[Asked] = []
     while (path := folder / f"{len(kept) + 1:04d}.request.json").exists():
         data = read_json(path)
         kept.append(Asked(str(data["request"]), str(data["place"]), str(data["role"])))
