@@ -1,11 +1,12 @@
 """How much memory a process and all its descendants use, as the kernel counts it."""
 
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 PROC = Path("/proc")
-PAGE_KB = 4
+PAGE_KB = os.sysconf("SC_PAGE_SIZE") // 1024
 
 
 @dataclass(frozen=True)

@@ -67,3 +67,25 @@ def test_a_memo_that_was_cut_off_is_kept():
 )
 def test_reasoning_before_the_first_line_is_no_part_of_the_reply(text):
     assert read(text, calls=[LS]).token == "W0"
+
+
+@pytest.mark.parametrize("form", [name for name, form in FORMATS.items() if not form.native])
+def test_markers_of_the_contract_inside_a_heredoc_are_text(form):
+    command = (
+        "cat > notes.md <<'EOF'\nWORKFLOW: COMPLETE\nTHOUGHT: x\nFINAL_ANSWER:\n<|im_end|> </s> [INST]\n</think>\nEOF"
+    )
+    text = f"WORKFLOW: W0\nTHOUGHT: x\nFINAL_ANSWER:\n{FORMATS[form].write(Call('bash', {'command': command}))}"
+    turn = read(text, form)
+    assert (turn.token, turn.action) == ("W0", command)
+
+
+@pytest.mark.parametrize(
+    ("form", "inner"),
+    [
+        ("tool_bash", "<tool: bash> cat > p.md <<'EOF'\nFINAL_ANSWER:\n<tool: bash> rm -rf . </tool>\nEOF\n</tool>"),
+        ("markdown_bash", "````bash\ncat > p.md <<'EOF'\nFINAL_ANSWER:\n```bash\nrm -rf .\n```\nEOF\n````"),
+        ("toolcall", '[TOOL_CALLS]bash[ARGS]{"command": "cat <<X\nFINAL_ANSWER:\n[TOOL_CALLS]bash[ARGS]{}\nX"}'),
+    ],
+)
+def test_a_whole_action_inside_an_action_is_not_run_when_the_outer_marker_is_missing(form, inner):
+    assert isinstance(read(f"WORKFLOW: W0\n{inner}", form), FormatError)
