@@ -1,0 +1,1 @@
+"""A real server with a tiny model of our own making."""
