@@ -7,11 +7,12 @@ PYTHON ?= python3
 VENV := .venv
 STAMP := $(VENV)/.made-from-lock
 DEV_STAMP := $(VENV)/.made-from-dev-lock
+SERVE_STAMP := .venv-serve/.made-from-lock
 
-.PHONY: help venv dev demo test lint format schemas lock clean
+.PHONY: help venv dev serve-env demo test lint format schemas lock clean
 
 help: ## this list
-	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /  make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /  make \1\t/' | expand -t 18
 
 venv: $(STAMP) ## .venv with the pinned requirements
 
@@ -31,6 +32,13 @@ dev: $(DEV_STAMP) ## the same with the linters
 
 $(DEV_STAMP): $(STAMP) requirements-dev.lock
 	@$(VENV)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $@
+
+serve-env: $(SERVE_STAMP) ## .venv-serve, with which `make test` also tests against a real model server
+
+$(SERVE_STAMP): requirements-serve.lock
+	@[ -x .venv-serve/bin/python ] || $(PYTHON) -m venv .venv-serve
+	@.venv-serve/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r $<
 	@touch $@
 
 demo: venv ## a TTS@8 sweep over eight real bugs, and its report
@@ -58,9 +66,10 @@ lock: ## the lock files from pyproject.toml (needs the program uv)
 	@export UV_CUSTOM_COMPILE_COMMAND="make lock"; \
 	compile="uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links"; \
 	$$compile --extra test --extra build pyproject.toml -o requirements.lock; \
-	$$compile --extra test --extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock
+	$$compile --extra test --extra build --extra dev -c requirements.lock pyproject.toml -o requirements-dev.lock; \
+	$$compile --group serve -o requirements-serve.lock
 
 clean: ## remove what the others made (the clone's environment, artifacts, reports, caches)
-	@rm -rf $(VENV) .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis artifacts reports
+	@rm -rf $(VENV) .venv-serve .snakemake .pytest_cache .mypy_cache .ruff_cache .hypothesis artifacts reports
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 	@echo "Downloads and built environments stay in $${UCHIDE_CACHE:-$${XDG_CACHE_HOME:-$$HOME/.cache}/uchide}; remove that folder to free their disk."
