@@ -29,6 +29,7 @@ class Inbox:
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Raises ModelError when no answer comes in time, StoreError when the folder cannot be used."""
+        self._explain()
         letter, reply = await asyncio.to_thread(self._post, request)
         return reply if reply is not None else await self._answer(letter)
 
@@ -40,10 +41,13 @@ class Inbox:
         if self._poller is not None:
             self._poller.cancel()
 
-    def _post(self, request: ChatRequest) -> tuple[Letter, ChatReply | None]:
+    def _explain(self) -> None:
+        """The protocol, once, in the folder itself."""
         readme = self._folder / "README.md"
         if not readme.exists():
             write_bytes(readme, (files(__package__) / "readme.md").read_bytes())
+
+    def _post(self, request: ChatRequest) -> tuple[Letter, ChatReply | None]:
         rollout = self._sessions.get(request.session)
         if rollout is None:
             box = Mailbox(self._folder / file_stem(request.session), self._config.timeout_s)
