@@ -11,7 +11,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -69,7 +69,9 @@ def good(text: str | None = "ok", finish_reason: str | None = "stop", **more: An
     return Step(body=completion(text, finish_reason, **more))
 
 
-def tool_call(arguments: Any, finish_reason: str = "tool_calls", name: str = "bash", id: str = "c1", **more: Any) -> Step:
+def tool_call(
+    arguments: Any, finish_reason: str = "tool_calls", name: str = "bash", id: str = "c1", **more: Any
+) -> Step:
     """An answer that calls a tool."""
     call = {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
     return good(None, finish_reason, tool_calls=[call], **more)
@@ -102,8 +104,8 @@ OVERFLOWS: dict[str, Step] = {
     ),
     "vllm-answer": error(
         400,
-        "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum context length is 4096 tokens "
-        "and your request has 1000 input tokens (4000 > 4096 - 1000). (parameter=max_tokens, value=4000)",
+        "'max_tokens' or 'max_completion_tokens' is too large: 4000. This model's maximum context length is 4096 "
+        "tokens and your request has 1000 input tokens (4000 > 4096 - 1000). (parameter=max_tokens, value=4000)",
         type="BadRequestError",
         param="max_tokens",
         code=400,
@@ -142,7 +144,9 @@ OVERFLOWS: dict[str, Step] = {
     "gemini": error(
         400, "The input token count (1200000) exceeds the maximum number of tokens allowed (1048576).", code=400
     ),
-    "mistral": Step(400, {"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"}),
+    "mistral": Step(
+        400, {"message": "Prompt contains 40000 tokens, too large for model with 32768 maximum context length"}
+    ),
     "proxy": TOO_LARGE,
 }
 """A request that is too long, as each kind of server says it."""
@@ -151,7 +155,7 @@ OVERFLOWS: dict[str, Step] = {
 class FaultServer:
     """The server. `asked` are the requests for completions so far."""
 
-    def __init__(self, steps: Iterable[Step | Reply], models: list[dict[str, Any]] | None) -> None:
+    def __init__(self, steps: Iterable[Step | Reply], models: list[dict[str, Any]] | None, port: int = 0) -> None:
         self._steps: Iterator[Step | Reply] = iter(steps)
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
@@ -159,9 +163,10 @@ class FaultServer:
         self.asked: list[Asked] = []
         self.others: list[str] = []
         """Paths of all other requests."""
+        self.connections: set[socket.socket] = set()
         self.in_flight = 0
         self.most_in_flight = 0
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._http = ThreadingHTTPServer(("127.0.0.1", port), _handler(self))
         self._http.daemon_threads = True
         self.port = self._http.server_address[1]
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.01,), daemon=True)
@@ -192,11 +197,15 @@ class FaultServer:
             self.in_flight -= 1
 
     def close(self) -> None:
-        """Stop listening: new connections are refused."""
+        """Stop listening and drop all connections."""
         if self._thread.is_alive():
             self._http.shutdown()
             self._http.server_close()
             self._thread.join()
+        with self._lock:
+            for connection in self.connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RDWR)
 
     def die(self) -> None:
         """As `close`, from inside a request."""
@@ -205,9 +214,9 @@ class FaultServer:
 
 
 @contextmanager
-def serving(*steps: Step | Reply, models: list[dict[str, Any]] | None = None) -> Iterator[FaultServer]:
-    """A server with this script, on a port of its own."""
-    server = FaultServer(steps, models)
+def serving(*steps: Step | Reply, models: list[dict[str, Any]] | None = None, port: int = 0) -> Iterator[FaultServer]:
+    """A server with this script, on a port of its own unless one is given (that of a server which died)."""
+    server = FaultServer(steps, models, port)
     try:
         yield server
     finally:
@@ -221,6 +230,10 @@ def _handler(server: FaultServer) -> type[BaseHTTPRequestHandler]:
 
         def log_message(self, format: str, *args: Any) -> None:
             pass
+
+        def setup(self) -> None:
+            super().setup()
+            server.connections.add(self.connection)
 
         def do_GET(self) -> None:
             server.others.append(self.path)

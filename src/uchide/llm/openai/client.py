@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     import openai
     from openai import AsyncOpenAI
 
+_MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _LOG = logging.getLogger(__name__)
 
 
@@ -180,7 +182,8 @@ class OpenAIChat:
         except ContextOverflow:
             raise
         except ModelError as found:
-            if error.status_code in {400, 404} and await self._catalogue.known(self._client(server.url)):
+            about_model = error.status_code == 404 or (error.status_code == 400 and _MODEL.search(error.message))
+            if about_model and await self._catalogue.known(self._client(server.url)):
                 names = self._catalogue.names
                 if self._config.model not in names:
                     found.hint = f"models of this server: {', '.join(names[:20])}"
