@@ -69,8 +69,7 @@ class _Session:
         self._prints: dict[str, Prints] = {}
         self._roles: dict[str, _Role] = {}
         for line in read(path) if path.exists() else ():
-            said = line.exchange
-            self._kept.append(Asked(request_key(said.place, said.role, line.prints), said.place, said.role))
+            self._kept.append(line.asked)
             self._ends.append(line.end)
 
     def write(self, request: ChatRequest, reply: ChatReply, more: dict[str, Any]) -> None:

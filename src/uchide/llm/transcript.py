@@ -9,7 +9,8 @@ from typing import Any, Literal
 from pydantic import ValidationError
 
 from uchide.errors import StoreError
-from uchide.llm.fingerprint import Print
+from uchide.llm.fingerprint import Print, request_key
+from uchide.llm.resuming import Asked
 from uchide.protocols import ChatReply, ToolCall
 from uchide.records import Record, Usage
 
@@ -95,8 +96,10 @@ class Line:
     end: int
 
     @property
-    def prints(self) -> tuple[Print, ...]:
-        return tuple(message.print for message in self.messages)
+    def asked(self) -> Asked:
+        """The request in short."""
+        place, role = self.exchange.place, self.exchange.role
+        return Asked(request_key(place, role, [message.print for message in self.messages]), place, role)
 
 
 def _ignore(notice: str) -> None:
