@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import zstandard
 from pydantic import Field, TypeAdapter, ValidationError
@@ -170,6 +170,12 @@ TrajectoryRecord = Annotated[
     HeaderRecord | ContextRecord | TurnRecord | CallRecord | PhaseRecord | EndRecord, Field(discriminator="kind")
 ]
 _RECORD: TypeAdapter[TrajectoryRecord] = TypeAdapter(TrajectoryRecord)
+
+
+def json_schema() -> dict[str, Any]:
+    """The JSON Schema of one line of a file."""
+    schema = _RECORD.json_schema()
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A record of a trajectory", **schema}
 
 
 class TrajectoryWriter:
