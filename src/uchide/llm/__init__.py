@@ -9,6 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from uchide.errors import ConfigError
+from uchide.llm.folders import located, with_files
 from uchide.llm.routing import by_place, configs_of
 from uchide.llm.spend import Ledger, Meter, SpendCaps, Spent, refuse_unknown_spend
 from uchide.protocols import ChatModel
@@ -28,13 +29,14 @@ def names() -> tuple[str, ...]:
     return tuple(_MODELS)
 
 
-def create(config: Mapping[str, Any], meter: Meter | None = None) -> ChatModel:
+def create(config: Mapping[str, Any], meter: Meter | None = None, root: Path = Path()) -> ChatModel:
     """The chat model that `config["name"]` names; its other keys are that model's options, except for two that every
-    model takes: `for` (phase, role or PHASE.role -> options that differ there) and `record` (a folder).
+    model takes: `for` (phase, role or PHASE.role -> options that differ there) and `record` (a folder). Folders are
+    relative to `root`.
 
     Raises ConfigError for an unknown name or option. Nothing is sent anywhere yet.
     """
-    config = dict(config)
+    config = located(config, root)
     folder = config.pop("record", None)
     made: list[tuple[dict[str, Any], ChatModel]] = []
     models: dict[str, ChatModel] = {}
@@ -81,4 +83,4 @@ def _recorded(model: ChatModel, folder: object) -> ChatModel:
     return recorder
 
 
-__all__ = ["Ledger", "Meter", "SpendCaps", "Spent", "create", "names", "refuse_uncountable"]
+__all__ = ["Ledger", "Meter", "SpendCaps", "Spent", "create", "names", "refuse_uncountable", "with_files"]

@@ -71,7 +71,7 @@ def run_experiment(
         if not planned.plan.needed:
             set_pointers(root, name, planned.plan.pointers)
             return Outcome(planned)
-        check_components(planned.plan)
+        check_components(planned.plan, root)
         cores = core_count(planned.plan.experiment.policy.concurrency)
         run, frozen = freeze(planned.plan, planned.instances, root, path, cores)
         failures = _run(root, run, frozen, planned.plan, tick)
@@ -80,7 +80,7 @@ def run_experiment(
         return Outcome(planned, run, failures)
 
 
-def check_components(plan: Plan) -> None:
+def check_components(plan: Plan, root: Root) -> None:
     """Make the agent and the model of every arm that has rollouts to do, and see that spend caps can be kept. Raises
     ConfigError for unusable options."""
     if not any(plan.jobs[name].kind.label == "bench-generate" for name in plan.needed):
@@ -91,7 +91,7 @@ def check_components(plan: Plan) -> None:
         try:
             agents.create(plan.experiment.agent_of(arm).model_dump())
             model = plan.experiment.model_of(arm).model_dump()
-            llm.create(model)
+            llm.create(model, root=root.path)
             llm.refuse_uncountable(model, plan.experiment.policy.spend)
         except ConfigError as error:
             raise ConfigError(f"arm {arm}: {error.message}", hint=error.hint) from error

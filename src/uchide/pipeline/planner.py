@@ -63,7 +63,7 @@ def plan_experiment(root: Root, path: Path, options: Options | None = None) -> P
     options = options or Options()
     if options.start:
         checked_start(options.start)
-    experiment = with_agent_files(root, load_experiment(path, options.overrides()))
+    experiment = with_files(root, load_experiment(path, options.overrides()))
     if options.is_subset:
         experiment = experiment.model_copy(update={"name": f"{experiment.name}.subset"})
     if options.start and (given_stage := options.start.partition("-")[0]) in experiment.reuse:
@@ -80,28 +80,41 @@ def plan_experiment(root: Root, path: Path, options: Options | None = None) -> P
     return _with_salts(root, experiment, instances, codes, given, options)
 
 
-def with_agent_files(root: Root, experiment: Experiment) -> Experiment:
-    """The experiment with the files of its agents' own (`spec: PATH`) by content: read here and never again.
+def with_files(root: Root, experiment: Experiment) -> Experiment:
+    """The experiment with the files of its agents' own (`spec: PATH`) by content, read here and never again, and with
+    the digest of recordings that are replayed.
 
     Raises ConfigError for a file that cannot be read or holds a secret: it is copied into the run folder.
     """
-
-    def read(agent: Choice) -> Choice:
-        options = agent.model_dump()
-        if "spec" not in options:
-            return agent
-        from uchide import agents
-
-        read = Choice.model_validate(agents.with_files(options, root.path))
-        if holds_secret(json.dumps(read.model_dump(), ensure_ascii=False)):
-            raise ConfigError(f"agent.spec: {options['spec']}, or a prompt beside it, holds a secret in plain text")
-        return read
-
     arms = {
-        name: arm.model_copy(update={"agent": read(arm.agent)}) if arm.agent else arm
+        name: arm.model_copy(
+            update={
+                "agent": arm.agent and _agent_with_files(root, arm.agent),
+                "model": arm.model and _model_with_files(root, arm.model),
+            }
+        )
         for name, arm in experiment.arms.items()
     }
-    return experiment.model_copy(update={"agent": read(experiment.agent), "arms": arms})
+    agent, model = _agent_with_files(root, experiment.agent), _model_with_files(root, experiment.model)
+    return experiment.model_copy(update={"agent": agent, "model": model, "arms": arms})
+
+
+def _agent_with_files(root: Root, agent: Choice) -> Choice:
+    options = agent.model_dump()
+    if "spec" not in options:
+        return agent
+    from uchide import agents
+
+    read = Choice.model_validate(agents.with_files(options, root.path))
+    if holds_secret(json.dumps(read.model_dump(), ensure_ascii=False)):
+        raise ConfigError(f"agent.spec: {options['spec']}, or a prompt beside it, holds a secret in plain text")
+    return read
+
+
+def _model_with_files(root: Root, model: Choice) -> Choice:
+    from uchide import llm
+
+    return Choice.model_validate(llm.with_files(model.model_dump(), root.path))
 
 
 def _with_salts(

@@ -22,7 +22,7 @@ def freeze_for_snakemake(basedir: str | Path, configfiles: Sequence[str | Path],
     for drift in planned.drifts:
         again = f"uchide run {path} --from {drift.stage}"
         print(f"{drift.stage} was made by other code than today's; to run it again: {again}")
-    check_components(planned.plan)
+    check_components(planned.plan, root)
     asked = planned.plan.experiment.policy.concurrency
     run, frozen = freeze(planned.plan, planned.instances, root, path, core_count(asked or cores))
     if not frozen.jobs:

@@ -27,7 +27,7 @@ async def _run(work: Work) -> None:
     instances = public_instances(public)
     fit = {row.instance_id for row in work.one("test").rows(Preflight) if row.ok}
     ledger = llm.Ledger(Path(work.spec.ledger), work.spec.name, llm.SpendCaps.model_validate(work.spec.spend))
-    agent, model = agents.create(config["agent"]), llm.create(config["model"], ledger)
+    agent, model = agents.create(config["agent"]), llm.create(config["model"], ledger, Path(work.spec.root))
     provider = sandboxes.provider(config["sandbox"])
     hidden = hidden_instances(work.one("hidden")) if "hidden" in work.inputs else {}
     lists = {name: row.pass_to_pass for name, row in hidden.items()}
