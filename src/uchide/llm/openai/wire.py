@@ -90,6 +90,8 @@ def _message(message: Message) -> dict[str, Any]:
 def _object(arguments: str) -> str:
     """Arguments that a server can read again: it parses those of earlier turns, and refuses the whole conversation when
     one is malformed. What a model got wrong is shown to it inside an object."""
+    if not arguments.strip():
+        return "{}"
     try:
         if isinstance(json.loads(arguments), dict):
             return arguments
