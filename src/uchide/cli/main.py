@@ -7,7 +7,7 @@ from typing import NoReturn
 import typer
 
 from uchide import __version__
-from uchide.cli import artifacts, dataset, experiment, host, trajectory
+from uchide.cli import artifacts, dataset, experiment, host, inbox, trajectory
 from uchide.cli.text import safe
 from uchide.errors import UchideError
 from uchide.redact import scrubbed_traceback
@@ -27,6 +27,7 @@ app.command("shell")(host.shell)
 app.command("doctor")(host.doctor)
 app.add_typer(artifacts.app, name="artifacts")
 app.add_typer(dataset.app, name="dataset")
+app.add_typer(inbox.app, name="inbox")
 app.add_typer(trajectory.app, name="trajectory")
 
 
