@@ -251,20 +251,23 @@ def read(path: Path, notice: Callable[[str], None] = _ignore) -> Iterator[Trajec
 def _blocks(path: Path) -> Iterator[bytes | str]:
     """The decompressed file in pieces; last, an empty one when the file ends within its frame (cut, or still being
     written), or what is wrong with it as text."""
-    stream = zstandard.ZstdDecompressor().decompressobj(read_across_frames=True)
+    stream = zstandard.ZstdDecompressor().decompressobj()
+    size = 0
     try:
         with path.open("rb") as file:
-            size = 0
-            while data := file.read(1 << 16):
+            while not stream.eof and (data := file.read(1 << 16)):
                 size += len(data)
                 if text := stream.decompress(data):
                     yield text
+            more = bool(stream.unused_data or file.read(1))
     except zstandard.ZstdError as error:
         yield str(error)
         return
     except OSError as error:
         raise StoreError(f"{path} cannot be read: {error.strerror}") from error
-    if size and not stream.eof:
+    if more:
+        yield "something follows its end"
+    elif size and not stream.eof:
         yield b""
 
 

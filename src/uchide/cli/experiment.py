@@ -1,5 +1,6 @@
 """`uchide run`, `plan`, `show` and `status`."""
 
+import re
 import resource
 import sys
 import time
@@ -42,6 +43,9 @@ SummaryFile = Annotated[
     Path | None,
     typer.Option("--summary", metavar="FILE", help="Append the report's table to this file (CI job summaries)."),
 ]
+
+CANDIDATE = re.compile(r"[^./]+\.r\d+_s\d+\.(?P<instance>[^/]+)")
+"""The id of a candidate."""
 
 
 def run(
@@ -100,15 +104,51 @@ def plan(
 
 
 def show(
-    experiment: ExperimentArgument,
-    instance: Annotated[str | None, typer.Argument(help="One instance: its candidates, verdicts and picks.")] = None,
+    experiment: Annotated[
+        str,
+        typer.Argument(metavar="EXPERIMENT", help="An experiment file or name, or the id of a candidate."),
+    ],
+    instance: Annotated[
+        str | None, typer.Argument(help="One instance: its candidates, verdicts and picks. Or a candidate's id.")
+    ] = None,
+    run: Annotated[
+        str | None, typer.Option("--run", metavar="RUN", help="Page the trajectory of this run (r01, or ARM.r01).")
+    ] = None,
+    phase: Annotated[str, typer.Option("--phase", metavar="NAME", help="Of the trajectory, only this phase.")] = "",
+    turn: Annotated[int | None, typer.Option("--turn", min=1, metavar="N", help="Only this turn.")] = None,
+    full: Annotated[bool, typer.Option("--full", help="Leave nothing out of the trajectory.")] = False,
     root: RootOption = None,
 ) -> None:
-    """Print an experiment's results, or one instance's, as far as they are there."""
-    from uchide.cli.results import instance_text, overview_text
+    """Print an experiment's results, or one instance's, as far as they are there; or page a candidate's trajectory."""
+    from uchide.cli.results import instance_text, overview_text, trajectory_path
 
-    where, path = root_and_file(root, experiment)
-    say(instance_text(where, path, instance) if instance else overview_text(where, path))
+    name, instance, run = _candidate(root, experiment, instance, run)
+    where, path = root_and_file(root, name)
+    if not (run or phase or turn or full):
+        say(instance_text(where, path, instance) if instance else overview_text(where, path))
+        return
+    if not instance:
+        raise ConfigError("--run, --phase, --turn and --full need an instance", hint=f"uchide show {name} INSTANCE ...")
+    from uchide.agents.interop import load
+    from uchide.cli.paging import Part, lines
+    from uchide.cli.paging import show as page
+
+    page(lines(load(trajectory_path(where, path, instance, run or "")), Part(phase, turn, full)))
+
+
+def _candidate(
+    root: Path | None, experiment: str, instance: str | None, run: str | None
+) -> tuple[str, str | None, str | None]:
+    """Experiment, instance and run; a candidate's id (ARM.RUN.INSTANCE) may stand for the last two, or for all."""
+    given = instance or experiment
+    if not (found := CANDIDATE.fullmatch(given)):
+        return experiment, instance, run
+    if instance:
+        return experiment, found["instance"], given
+    from uchide.cli.inside import owner
+    from uchide.paths import find_root
+
+    return owner(find_root(root), found["instance"], given), found["instance"], given
 
 
 def status(root: RootOption = None) -> None:

@@ -6,12 +6,11 @@ import shlex
 import sys
 from pathlib import Path
 
-from uchide.cli.results import candidates
+from uchide.cli.results import candidates, plan_holding
 from uchide.cli.text import say
 from uchide.errors import ConfigError, PatchError, StoreError
 from uchide.paths import Root
 from uchide.pipeline.plan import Plan
-from uchide.pipeline.planner import plan_experiment
 from uchide.protocols import Command, Sandbox
 from uchide.records import Candidate, PublicInstance
 from uchide.store import Artifact
@@ -26,7 +25,7 @@ async def enter(root: Root, path: Path, instance_id: str, candidate_id: str | No
     from uchide.sandboxes import provider
     from uchide.testing.spec import instance_spec
 
-    plan = plan_experiment(root, path).plan
+    plan = plan_holding(root, path, instance_id)
     public = _public(root, plan)
     instance = _instance(public, instance_id)
     candidate = _candidate(root, plan, instance_id, candidate_id) if candidate_id else None

@@ -9,12 +9,13 @@ from uchide.errors import ConfigError
 from uchide.paths import Root
 from uchide.pipeline.freeze import load_frozen
 from uchide.pipeline.plan import Plan
-from uchide.pipeline.planner import plan_experiment
+from uchide.pipeline.planner import Options, plan_experiment
 from uchide.pipeline.progress import Watcher
 from uchide.records import Candidate, Graded, PickGraded
 from uchide.report.console import console_text
 from uchide.report.summary import Summary
 from uchide.store import read_rows
+from uchide.store.atomic import read_json
 from uchide.store.lease import holder, is_alive
 from uchide.store.manifest import R, load_record
 
@@ -27,8 +28,16 @@ def summary_text(root: Root, plan: Plan) -> str:
 
 
 def overview_text(root: Root, path: Path) -> str:
-    """The headline table, or how far the experiment is."""
+    """The headline table, or how far the experiment is; then the same of its latest `run -i`."""
     plan = plan_experiment(root, path).plan
+    shown = _plan_text(root, plan)
+    if not (ids := _subset(root, plan.experiment.name)):
+        return shown
+    subset = plan_experiment(root, path, Options(ids=ids)).plan
+    return f"{shown}\n\nlatest run of a part ({plural(len(ids), 'instance')}):\n{_plan_text(root, subset)}"
+
+
+def _plan_text(root: Root, plan: Plan) -> str:
     if not plan.needed:
         return summary_text(root, plan)
     rows = []
@@ -48,12 +57,7 @@ def _row_count(folder: Path) -> int:
 
 def instance_text(root: Root, path: Path, instance_id: str) -> str:
     """Candidates, verdicts and picks of one instance."""
-    plan = plan_experiment(root, path).plan
-    known = plan.jobs[plan.tops["prepare"]].ids
-    if instance_id not in known:
-        raise ConfigError(
-            f"{plan.experiment.name} has no instance {instance_id!r}", hint=f"it has {', '.join(known[:5])}, ..."
-        )
+    plan = plan_holding(root, path, instance_id)
     verdicts = {row.candidate_id: row.verdict for row in _rows(root, plan, "tts-grade", "grade", Graded)}
     rows = []
     for row in sorted(candidates(root, plan), key=lambda row: (row.arm, row.run)):
@@ -73,6 +77,65 @@ def instance_text(root: Root, path: Path, instance_id: str) -> str:
     return text + ("\n\n" + table(picks, head=["arm", "selector", "picked", "verdict"]) if picks else "")
 
 
+def trajectory_path(root: Root, path: Path, instance_id: str, run: str) -> Path:
+    """The trajectory file of one candidate: `run` is a run (`r01`), `ARM.RUN`, or a candidate's id.
+
+    Raises ConfigError unless it names exactly one.
+    """
+    plan = plan_holding(root, path, instance_id)
+    files = {row.candidate_id: file for row, file in _trajectories(root, plan) if row.instance_id == instance_id}
+    found = [name for name in files if not run or _is_run(name, run)]
+    if len(found) == 1:
+        return files[found[0]]
+    known = ", ".join(sorted(found or files)) or "none yet"
+    what = "names no candidate" if not found else "names several candidates"
+    raise ConfigError(f"--run {run or '(none)'}: {what} of {instance_id}", hint=f"there are: {known}")
+
+
+def _is_run(candidate_id: str, run: str) -> bool:
+    arm, name, _ = candidate_id.split(".", 2)
+    return run in (candidate_id, name, name.partition("_")[0], f"{arm}.{name}", f"{arm}.{name.partition('_')[0]}")
+
+
+def _trajectories(root: Root, plan: Plan) -> Iterator[tuple[Candidate, Path]]:
+    for folder in _folders(root, plan, "tts-matrix", "generate"):
+        for row in read_rows(folder / "rows.jsonl", Candidate):
+            yield row, folder / row.trajectory
+
+
+def plan_holding(root: Root, path: Path, instance_id: str) -> Plan:
+    """The plan whose candidates of this instance are there: the experiment's own, else that of its latest `run -i`.
+
+    Raises ConfigError where neither knows the instance.
+    """
+    plan = plan_experiment(root, path).plan
+    if _has(root, plan, instance_id):
+        return plan
+    ids = _subset(root, plan.experiment.name)
+    if instance_id in ids:
+        subset = plan_experiment(root, path, Options(ids=ids)).plan
+        if _has(root, subset, instance_id) or plan.jobs[plan.tops["prepare"]].missing:
+            return subset
+    known = plan.jobs[plan.tops["prepare"]].ids
+    if instance_id not in known:
+        raise ConfigError(
+            f"{plan.experiment.name} has no instance {instance_id!r}", hint=f"it has {', '.join(known[:5])}, ..."
+        )
+    return plan
+
+
+def _has(root: Root, plan: Plan, instance_id: str) -> bool:
+    return any(row.instance_id == instance_id for row in candidates(root, plan))
+
+
+def _subset(root: Root, experiment: str) -> tuple[str, ...]:
+    """The instances of the latest run of a part of the experiment; none where there was no such run."""
+    latest = max(root.runs(f"{experiment}.subset").glob("*/jobs"), default=None)  # folders are named by their time
+    if latest is not None:
+        return max((tuple(read_json(path)["ids"]) for path in latest.glob("*.json")), key=len, default=())
+    return ()
+
+
 def candidates(root: Root, plan: Plan) -> Iterator[Candidate]:
     """Every candidate on disk, of finished parts and of those still growing, made or reused."""
     return _rows(root, plan, "tts-matrix", "generate", Candidate)
@@ -80,10 +143,14 @@ def candidates(root: Root, plan: Plan) -> Iterator[Candidate]:
 
 def _rows(root: Root, plan: Plan, label: str, role: str, model: type[R]) -> Iterator[R]:
     """Rows of the artifacts that jobs of this label read in this role."""
+    for folder in _folders(root, plan, label, role):
+        yield from read_rows(folder / "rows.jsonl", model)
+
+
+def _folders(root: Root, plan: Plan, label: str, role: str) -> Iterator[Path]:
     for job in plan.jobs.values():
         if job.kind.label == label:
-            for source in job.inputs[role]:
-                yield from read_rows(root.store / source.path / "rows.jsonl", model)
+            yield from (root.store / source.path for source in job.inputs[role])
 
 
 def _own_rows(root: Root, plan: Plan, label: str, model: type[R]) -> Iterator[R]:

@@ -61,9 +61,10 @@ def _examine(path: Path) -> tuple[list[str], list[str]]:
     except StoreError as error:
         return [error.message], []
     wrong = [f"record {item.record}: {item.message}" for item in violations(records)]
+    told = [notice.removeprefix(f"{path}: ") for notice in notices]
     if records and isinstance(records[-1], EndRecord):
-        return wrong, notices
-    return wrong, [*notices, f"unfinished: no end record after {plural(len(records), 'record')}"]
+        return wrong + told, []
+    return wrong, [*told, f"unfinished: no end record after {plural(len(records), 'record')}"]
 
 
 def _files(which: list[str], root: Path | None) -> Iterator[tuple[Path, bool]]:

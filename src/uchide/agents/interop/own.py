@@ -32,7 +32,7 @@ class Rollout:
 def load(path: Path) -> Rollout:
     """A file as `uchide.agents.trajectory.read` gives it. Raises StoreError."""
     notes: list[str] = []
-    records = tuple(read(path, notes.append))
+    records = tuple(read(path, lambda notice: notes.append(notice.removeprefix(f"{path}: "))))
     header = records[0] if records else None
     if not isinstance(header, HeaderRecord):
         raise StoreError(f"{path} holds no whole record", hint="the rollout was killed before it began")
