@@ -14,7 +14,7 @@ from uchide.actions.native import tool_call
 from uchide.agents import trajectory
 from uchide.errors import ModelError
 from uchide.protocols import ChatReply, ChatRequest, Message, SandboxProvider, Task
-from uchide.records import Candidate, Usage
+from uchide.records import Candidate, Runner, Usage
 
 Say = str | Call | ChatReply
 Move = Say | Callable[[ChatRequest], Say]
@@ -37,6 +37,30 @@ def test_zero():
 
 def test_double():
     assert double(4) == 8
+"""
+UNITTESTS = """import unittest
+
+from calc import add, double
+
+
+class TestCalc(unittest.TestCase):
+    def test_zero(self):
+        self.assertEqual(add(1, 0), 1)
+
+    def test_double(self):
+        assert double(4) == 8
+"""
+NEW_UNITTESTS = """import unittest
+
+
+class TestIssue(unittest.TestCase):
+    def test_add(self):
+        from calc import add
+        self.assertEqual(add(2, 3), 5)
+
+    def test_negative(self):
+        from calc import add
+        assert add(-1, -2) == -3
 """
 NEW_TESTS = """def test_add():
     from calc import add
@@ -64,6 +88,7 @@ def replace(old: str, new: str, path: str = "calc.py") -> Call:
 DEQUEUE = Call("dequeue", {})
 FIX = replace("return a - b", "return a + b")
 WRITE_TESTS = Call("write", {"path": REPRO, "content": NEW_TESTS})
+WRITE_UNITTESTS = Call("write", {"path": REPRO, "content": NEW_UNITTESTS})
 READ_ALL: tuple[Move, ...] = (DEQUEUE, note("subtracts"), DEQUEUE, DEQUEUE, "Read.")
 """Two files are on the first reading list: calc.py and the tests."""
 HAPPY: dict[str, tuple[Move, ...]] = {
@@ -73,25 +98,42 @@ HAPPY: dict[str, tuple[Move, ...]] = {
 }
 
 
+PLUS, ABS = "return a + b", "return abs(a) + abs(b)"
+DOUBLE, BROKEN = "return add(a, 0) + a", "return a"
+DETOUR: dict[str, tuple[Move, ...]] = {
+    "REPRODUCE_ISSUE.1": (WRITE_UNITTESTS, "Two tests."),
+    "GATHER_CONTEXT.1": READ_ALL,
+    "IMPLEMENT.1": (FIX, replace(DOUBLE, BROKEN), "Broke double."),
+    "GATHER_CONTEXT.2": (DEQUEUE, note("double needs add", line=6), DEQUEUE, "Read again."),
+    "IMPLEMENT.2": (replace(BROKEN + "\n", DOUBLE + "\n"), replace(PLUS, ABS), "Unmet."),
+    "IMPLEMENT.3": (replace(ABS, PLUS), "Right."),
+}
+"""VERIFY goes back to GATHER_CONTEXT, then to IMPLEMENT, then on."""
+DETOUR_NODES = (
+    *("LOAD_TASK", "REPRODUCE_ISSUE", "GATHER_CONTEXT", "IMPLEMENT", "VERIFY"),
+    *("GATHER_CONTEXT", "IMPLEMENT", "VERIFY", "IMPLEMENT", "VERIFY", "END"),
+)
+
+
 @dataclass
 class Player:
     """Moves by `NODE.visit`: the n-th reply of a conversation is the n-th move, counted by what the request holds."""
 
     moves: Mapping[str, Iterable[Move]]
-    native: bool = True
     name: str = "player"
     tools: tuple[str, ...] = ()
     tokens: int | None = None
     requests: list[ChatRequest] = field(default_factory=list)
     write: Callable[[Call], str] | None = None
     """How a text format spells a call."""
+    discrepancies: Move = PAIRS
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         kept = ChatRequest(**{**vars(request), "messages": list(request.messages)})
         self.requests.append(kept)
         say: Move
         if request.role == "discrepancies":
-            say = PAIRS
+            say = self.discrepancies
         elif request.role == "summary":
             say = "SUMMARY of what was done"
         else:
@@ -142,6 +184,17 @@ def make_blueprint_task(folder: Path, **more: Any) -> Task:
     (task.tree / "tests/test_calc.py").write_text(TESTS)
     # The plugins of our own environment take a second to load, in each of the agent's many runs.
     environment = task.instance.environment.model_copy(update={"env": {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}})
+    instance = task.instance.model_copy(update={"environment": environment})
+    return Task(**{**vars(task), "instance": instance, **more})
+
+
+def make_unittest_task(folder: Path, **more: Any) -> Task:
+    """The same repository tested by unittest, which starts in a fraction of the time."""
+    task = make_blueprint_task(folder)
+    (task.tree / "tests/__init__.py").write_text("")
+    (task.tree / "tests/test_calc.py").write_text(UNITTESTS)
+    runner = Runner(kind="unittest", argv=("python", "-m", "unittest"))
+    environment = task.instance.environment.model_copy(update={"runner": runner})
     instance = task.instance.model_copy(update={"environment": environment})
     return Task(**{**vars(task), "instance": instance, **more})
 

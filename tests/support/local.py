@@ -74,6 +74,8 @@ class LocalSandbox:
 
     async def read(self, path: str, *, limit: int = 16_000_000) -> bytes:
         data = Path(self._map(path)).read_bytes()
+        if not path.endswith(".tar"):
+            data = data.replace(str(self.root).encode() + b"/", b"/")
         if len(data) > limit:
             raise SandboxError(f"{path} is larger than {limit} bytes")
         return data

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from uchide.agents.blueprint.state import ContextBundle, ContextFile, GatherQueue, Note
+from uchide.patches import is_test_path
 from uchide.patches.git import ROOT
 from uchide.protocols import Command, Sandbox
 
 _PYTHON_FRAME = re.compile(r'^\s*File "(?P<path>[^"\n]+)", line (?P<line>\d+)', re.MULTILINE)
 _PYTEST_FRAME = re.compile(r"^(?P<path>[^\s:][^:\n]*\.pyx?):(?P<line>\d+): ", re.MULTILINE)
-_ASSERTION = re.compile(r"^[E>]?[ \t]*(?:assert\b|AssertionError\b|\+[ \t]+where\b)(?P<rest>.*)$", re.MULTILINE)
+_ASSERTION = re.compile(
+    r"^[E>]?[ \t]*(?:assert\b|self\.assert\w+|AssertionError\b|\+[ \t]+where\b)(?P<rest>.*)$", re.MULTILINE
+)
 _CALLED = re.compile(r"\b([A-Za-z_]\w*)\s*\(")
 _COMMON = frozenset(dir(builtins))
 _DEFINITION = re.compile(r"^(?P<path>[^:\n]+):(?P<line>\d+):")
@@ -28,7 +31,7 @@ def frames(output: str) -> list[tuple[str, int]]:
 def asserted_names(output: str) -> list[str]:
     """Functions and classes that the assert lines of failing output call, without Python's own."""
     names = [name for match in _ASSERTION.finditer(output) for name in _CALLED.findall(match["rest"])]
-    return [name for name in dict.fromkeys(names) if name not in _COMMON and not name.startswith("test_")]
+    return [name for name in dict.fromkeys(names) if name not in _COMMON and not name.startswith(("test_", "assert"))]
 
 
 def plain(path: str) -> str:
@@ -55,9 +58,8 @@ done; :"""
     return [path for path in wanted if path in there]
 
 
-async def seeded(sandbox: Sandbox, outputs: Sequence[str], last: Iterable[str]) -> GatherQueue:
-    """A queue of the repository's files that failing output names, innermost frames first; `last` (test files) come
-    at its end."""
+async def seeded(sandbox: Sandbox, outputs: Sequence[str]) -> GatherQueue:
+    """A queue of the repository's files that failing output names: innermost frames first, tests at the end."""
     lines: dict[str, list[int]] = {}
     why: dict[str, str] = {}
     for output in outputs:
@@ -69,8 +71,7 @@ async def seeded(sandbox: Sandbox, outputs: Sequence[str], last: Iterable[str]) 
         lines.setdefault(path, []).append(line)
         why.setdefault(path, f"defines `{name}`, which a failing assertion calls")
     there = await existing(sandbox, lines)
-    behind = set(last)
-    order = [path for path in there if path not in behind][:MAX_SEEDS] + [path for path in there if path in behind]
+    order = sorted(there, key=is_test_path)[:MAX_SEEDS]
     return GatherQueue(
         queue=tuple(order),
         seen=tuple(order),

@@ -9,23 +9,14 @@ import yaml
 from pydantic import Field, ValidationError, model_validator
 
 from uchide.actions import FORMATS
-from uchide.agents.blueprint.state import FIRST
 from uchide.agents.blueprint.toolset import TOOLS
 from uchide.agents.limits import Count, RolloutLimits, SamplingSpec, SandboxLimits, StrictModel
 from uchide.errors import ConfigError
 from uchide.tools import TOOL_FILES
 
 BUILT_IN = Path(__file__).parent / "blueprint.yaml"
-EXITS: dict[str, frozenset[str]] = {
-    "LOAD_TASK": frozenset({"loaded"}),
-    "REPRODUCE_ISSUE": frozenset({"reproduced", "not_reproduced"}),
-    "GATHER_CONTEXT": frozenset({"gathered", "turn_limit"}),
-    "IMPLEMENT": frozenset({"implemented", "turn_limit"}),
-    "VERIFY": frozenset({"all_pass", "attempts_exhausted", "regressed", "unmet"}),
-    "END": frozenset(),
-}
-"""By what each node decides."""
 TALKING = frozenset({"REPRODUCE_ISSUE", "GATHER_CONTEXT", "IMPLEMENT"})
+"""Nodes that hold a conversation."""
 
 
 class Compression(StrictModel):
@@ -98,18 +89,16 @@ class BlueprintSpec(StrictModel):
         return tuple((name, exit_, to) for name, node in self.nodes.items() for exit_, to in node.edges.items())
 
     @model_validator(mode="after")
-    def _is_a_graph(self) -> Self:
-        if set(self.nodes) != set(EXITS):
-            odd = sorted(set(self.nodes) ^ set(EXITS))[0]
-            raise ValueError(
-                f"nodes: {odd!r} is {'unknown' if odd in self.nodes else 'missing'}; known: {_list(EXITS)}"
-            )
-        for name, node in self.nodes.items():
-            if set(node.edges) != EXITS[name]:
-                raise ValueError(f"nodes.{name}.edges: must name {_list(sorted(EXITS[name])) or 'nothing'}")
-            for exit_, to in node.edges.items():
-                if to not in self.nodes or to == FIRST:
-                    raise ValueError(f"nodes.{name}.edges.{exit_}: no node {to!r} to go to")
+    def _is_the_graph(self) -> Self:
+        """Code takes the edges, so an experiment can neither add nor turn one."""
+        known = _built_in()["nodes"]
+        for name in (*self.nodes, *known):
+            if name not in known or name not in self.nodes:
+                raise ValueError(
+                    f"nodes: {name!r} is {'missing' if name in known else 'unknown'}; known: {_list(known)}"
+                )
+            if self.nodes[name].edges != known[name]["edges"]:
+                raise ValueError(f"nodes.{name}.edges: the code of the nodes takes these edges, they cannot be changed")
         return self
 
     @model_validator(mode="after")
@@ -121,8 +110,11 @@ class BlueprintSpec(StrictModel):
             raise ValueError(f"action_format: {self.action_format!r} {what}; this agent takes {_list(fit)}")
         for name, node in self.nodes.items():
             where = f"nodes.{name}"
-            if (name in TALKING) != bool(node.turns and node.prompt and node.tools):
-                need = "needs turns, prompt and tools" if name in TALKING else "holds no conversation"
+            parts = (node.turns, node.prompt, node.tools)
+            if not all(parts) if name in TALKING else any((*parts, node.scripts, node.nudges, node.compression)):
+                need = (
+                    "needs turns, prompt and tools" if name in TALKING else "holds no conversation, it has only edges"
+                )
                 raise ValueError(f"{where}: {need}")
             for tool in node.tools:
                 if tool not in TOOLS:

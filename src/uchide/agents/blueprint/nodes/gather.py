@@ -17,8 +17,7 @@ async def run(state: AgentState, work: Work) -> NodeResult:
     """Notes are all that this node leaves: the tree is put back as it was. On the first visit, before anything is
     repaired, the regression tests are chosen by what was read, and measured."""
     failing: Sequence[TodoTest] = state.regressions or state.unmet
-    tests = [*state.repro_files, *(test.id.partition("::")[0] for test in failing)]
-    queue = await reading.seeded(work.session.sandbox, [test.traceback for test in failing], tests)
+    queue = await reading.seeded(work.session.sandbox, [test.traceback for test in failing])
     before = await keep(work, "the tree before GATHER_CONTEXT")
     opening = work.prompts.opening(work.session.task, state, NAME, failing=failing, queue=queue)
     bench = Bench(work.session, queue)
