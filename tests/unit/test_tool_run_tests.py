@@ -144,6 +144,16 @@ def test_odd_ids_run_again_one_by_one(tmp_path: Path) -> None:
     assert {entry["status"] for entry in results.values()} == {"passed"}
 
 
+def test_what_collect_prints_is_a_file_of_ids(tmp_path: Path) -> None:
+    text = "import pytest\n@pytest.mark.parametrize('v', ['a b', '[x', '\\u00e9'])\ndef test_p(v): pass\n"
+    root = write(tmp_path / "r", {"test_a.py": text, "test_broken.py": "import nothing_of_that_name\n"})
+    env = {"PATH": os.environ["PATH"], "UCHIDE_RUNNER": json.dumps({"runner": "pytest", "argv": list(PYTEST)})}
+    argv = [sys.executable, tool("run_tests"), "--collect"]
+    done = subprocess.run(argv, cwd=root, env=env, capture_output=True, text=True, encoding="utf-8")
+    assert done.stdout.splitlines() == list(run(root, "pytest", PYTEST, "--collect")[1])
+    assert "3 collected, 1 problems" in done.stderr
+
+
 def test_hang_block_exit_and_crash_do_not_stop_the_rest(tmp_path: Path) -> None:
     text = """
 import os, signal, time

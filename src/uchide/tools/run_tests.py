@@ -4,7 +4,7 @@
 
 $UCHIDE_RUNNER says how: {"runner": "pytest"|"django"|"unittest", "argv": [...]}. Without ids the whole suite runs.
 --out gets one JSON line per test: {"id", "status", "phase", "message", "duration_s"}, last {"end": rc, "collected": n};
-with --collect {"id"} lines. Statuses: passed failed error skipped xfailed xpassed timeout not_found crashed.
+with --collect {"id"} lines, and the ids alone on standard output. Statuses: passed failed error skipped xfailed xpassed timeout not_found crashed.
 Exit: 0 all asked tests passed, skipped or xfailed; 1 some did not; 2 usage, or nothing collected.
 
 Two processes. The driver (this file) starts workers (_test_hooks.py), each in a process group of its own, and reads
@@ -295,16 +295,21 @@ def summarise(results, seconds, trouble):
         print(text)
 
 
+def say(text):
+    """Apart from the ids, so that `--collect > FILE` gives a file for --ids-file."""
+    print(text, file=sys.stderr)
+
+
 def finish_listing(driver, report):
     for test in driver.known:
         print(test)
         report.write({"id": test})
     bad = list(report.results.values())
     for entry in bad:
-        print("%s %s\n%s" % (entry["status"].upper(), entry["id"], shorten(entry["message"], 2000)))
-    print("%d collected, %d problems" % (len(driver.known), len(bad)))
+        say("%s %s\n%s" % (entry["status"].upper(), entry["id"], shorten(entry["message"], 2000)))
+    say("%d collected, %d problems" % (len(driver.known), len(bad)))
     for text in driver.trouble:
-        print(text)
+        say(text)
     rc = 2 if not driver.known else int(any(entry["status"] not in GOOD for entry in bad))
     report.write({"end": rc, "collected": len(driver.known)})
     return rc
