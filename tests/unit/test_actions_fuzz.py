@@ -1,7 +1,9 @@
 """Properties of the five action formats: reading undoes writing, and no text crashes one or gives two actions."""
 
 import json
+import time
 
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -85,3 +87,16 @@ def test_no_reply_crashes_the_turn_contract(raw, calls, ending):
     for form in FORMATS.values():
         turn = parse_turn(ChatReply(f"WORKFLOW: W0\n{raw}", Usage(), ending, tool_calls=calls), form, 5)
         assert isinstance(turn, Turn) and turn.action if not isinstance(turn, FormatError) else turn.reason
+
+
+@pytest.mark.parametrize(
+    "piece", [" ", "\n", "`", "~", "<", "<tool:", "</tool", "[", "{", "a", '{"a":', "```\n", "\r", "</think>", "\\u"]
+)
+def test_a_very_long_reply_takes_no_very_long_time(piece):
+    raw = piece * (200_000 // len(piece)) + "\r."
+    started = time.process_time()
+    for form in FORMATS.values():
+        for text in (raw, f"<tool_call>{raw}", f"[TOOL_CALLS]{raw}", f"```bash\n{raw}", f"<tool: bash>{raw}"):
+            form.read(text, ())
+        form.read("", (ToolCall("1", "bash", raw),))
+    assert time.process_time() - started < 10

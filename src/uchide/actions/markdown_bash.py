@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from uchide.actions.base import CALLED_API, ActionFormat, Call, FormatError, bash, checked, written
 from uchide.protocols import ToolCall
 
-_FENCE = re.compile(r"( {0,3})(`{3,}|~{3,})([^\r]*)\r?")
+_FENCE = re.compile(r"( {0,3})(`{3,}+|~{3,}+)([^\r]*)\r?")
 _LONGER = "a command with ``` lines of its own needs a longer fence around it"
 _BACKTICKS = re.compile(r"`+")
 

@@ -8,7 +8,8 @@ from uchide.actions.json_calls import call, decode, encode, is_call
 from uchide.protocols import ToolCall
 
 _OPEN = re.compile(r"<tool_call>\s*", re.IGNORECASE)
-_CLOSE = re.compile(r"\s*</tool_call>", re.IGNORECASE)
+_CLOSE = re.compile(r"</tool_call>", re.IGNORECASE)
+_THEN_CLOSE = re.compile(r"\s*</tool_call>", re.IGNORECASE)
 
 
 def read(text: str, tool_calls: Sequence[ToolCall] = ()) -> Call | FormatError | None:
@@ -27,7 +28,7 @@ def read(text: str, tool_calls: Sequence[ToolCall] = ()) -> Call | FormatError |
     if isinstance(found, FormatError):
         return found
     value, end = found
-    closed = _CLOSE.match(text, end)
+    closed = _THEN_CLOSE.match(text, end)
     rest = text[closed.end() if closed else end :]
     if not closed and rest.strip():
         return FormatError(f"after the JSON of the call </tool_call> is expected, not {rest.strip()[:20]!r}")
