@@ -21,17 +21,17 @@ def place_of(kept: Sequence[Asked], request: Asked, following: int | None, *, op
 
     The first request of a process goes where the last equal one is: a repeated rollout begins with the first request, a
     resumed one asks again what it was asking when it was killed. No equal one: the rollout begins with other prompts
-    (0) if it stands where it first stood, else it is resumed at a question that had not been asked.
+    (0) if it opens a conversation where the first one was opened, else it is resumed at a question not asked before.
 
     Later requests follow one another, except when an opening comes again: then an infrastructure failure made the
     rollout begin anew, or go back to its checkpoint. Agents number their visits in the prompt, so that no rollout opens
     two conversations alike; only helpers (formatter, summary) may be asked the same thing twice.
     """
+    leads = bool(kept) and kept[0].role == request.role
     until = len(kept) if following is None else following
-    same = [number for number, asked in enumerate(kept[:until]) if asked.key == request.key]
+    same = [number for number, asked in enumerate(kept[:until]) if asked.key == request.key] if leads else []
     if following is not None:
-        back = opens and bool(same) and kept[0].role == request.role
-        return same[-1] if back else following
+        return same[-1] if opens and same else following
     if same:
         return same[-1]
-    return 0 if kept and (kept[0].place, kept[0].role) == (request.place, request.role) else len(kept)
+    return 0 if opens and leads and kept[0].place == request.place else len(kept)

@@ -150,5 +150,8 @@ def _parse(path: Path, number: int, raw: bytes) -> Exchange:
 
 
 def line_bytes(data: dict[str, Any]) -> bytes:
-    """A line of the file, ASCII: what breaks lines elsewhere (U+2028, lone surrogates) stays inside it."""
-    return json.dumps(data, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"
+    """A line of the file, ASCII: what breaks lines elsewhere (U+2028) stays inside it. Lone surrogates, which no file
+    holds, are replaced, as agents do it."""
+    text = json.dumps(data, ensure_ascii=False)
+    fit = json.loads(text.encode("utf-8", "replace"))
+    return json.dumps(fit, ensure_ascii=True, separators=(",", ":")).encode() + b"\n"

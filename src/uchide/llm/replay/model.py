@@ -95,6 +95,8 @@ class _Session:
         if place != self.following and place < len(self.kept):
             self.start, self.following = place, place
             self.given.clear()
+        elif self.following is None:
+            self.following = 0
 
     def _error(self, request: ChatRequest, turn: int, problem: str) -> ModelError:
         error = ModelError(

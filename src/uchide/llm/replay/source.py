@@ -76,7 +76,7 @@ def find(files: dict[str, Path], session: str) -> Path:
     if len(others) == 1:
         return others[0]
     if others:
-        problem = f"several arms have one: {', '.join(sorted(path.name for path in others)[:5])}"
+        problem = f"several arms have one: {', '.join(sorted(path.stem for path in others)[:5])}"
     else:
         near = difflib.get_close_matches(stem, files, n=3, cutoff=0.5)
         problem = f"near ones: {', '.join(near)}" if near else f"there are {len(files)}, none near it"
