@@ -1,5 +1,6 @@
 """What `uchide show` and `uchide status` print: results as far as they are there, read from rows of any age."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,9 @@ from uchide.store.atomic import read_json
 from uchide.store.lease import holder, is_alive
 from uchide.store.manifest import R, load_record
 
+RUN = re.compile(r"\.(r\d+_s\d+)\.")
+"""The run in the name of an artifact."""
+
 
 def summary_text(root: Root, plan: Plan) -> str:
     """The headline table of a finished experiment. Its pointer may lead to other results: of an edit since undone."""
@@ -31,10 +35,10 @@ def overview_text(root: Root, path: Path) -> str:
     """The headline table, or how far the experiment is; then the same of its latest `run -i`."""
     plan = plan_experiment(root, path).plan
     shown = _plan_text(root, plan)
-    if not (ids := _subset(root, plan.experiment.name)):
+    if not (part := _subset(root, plan.experiment.name)):
         return shown
-    subset = plan_experiment(root, path, Options(ids=ids)).plan
-    return f"{shown}\n\nlatest run of a part ({plural(len(ids), 'instance')}):\n{_plan_text(root, subset)}"
+    subset = plan_experiment(root, path, part).plan
+    return f"{shown}\n\nlatest run of a part ({plural(len(part.ids), 'instance')}):\n{_plan_text(root, subset)}"
 
 
 def _plan_text(root: Root, plan: Plan) -> str:
@@ -111,9 +115,9 @@ def plan_holding(root: Root, path: Path, instance_id: str) -> Plan:
     plan = plan_experiment(root, path).plan
     if _has(root, plan, instance_id):
         return plan
-    ids = _subset(root, plan.experiment.name)
-    if instance_id in ids:
-        subset = plan_experiment(root, path, Options(ids=ids)).plan
+    part = _subset(root, plan.experiment.name)
+    if part and instance_id in part.ids:
+        subset = plan_experiment(root, path, part).plan
         if _has(root, subset, instance_id) or plan.jobs[plan.tops["prepare"]].missing:
             return subset
     known = plan.jobs[plan.tops["prepare"]].ids
@@ -128,12 +132,14 @@ def _has(root: Root, plan: Plan, instance_id: str) -> bool:
     return any(row.instance_id == instance_id for row in candidates(root, plan))
 
 
-def _subset(root: Root, experiment: str) -> tuple[str, ...]:
-    """The instances of the latest run of a part of the experiment; none where there was no such run."""
+def _subset(root: Root, experiment: str) -> Options | None:
+    """What the latest run of a part of the experiment was asked for; None where there was no such run."""
     latest = max(root.runs(f"{experiment}.subset").glob("*/jobs"), default=None)  # folders are named by their time
-    if latest is not None:
-        return max((tuple(read_json(path)["ids"]) for path in latest.glob("*.json")), key=len, default=())
-    return ()
+    jobs = [read_json(path) for path in latest.glob("*.json")] if latest else []
+    ids = max((tuple(job["ids"]) for job in jobs), key=len, default=())
+    inputs = [name for job in jobs for many in job["inputs"].values() for name in many]
+    runs = {found[1] for name in inputs for found in RUN.finditer(name)}
+    return Options(ids=ids, runs=len(runs) or None) if ids else None
 
 
 def candidates(root: Root, plan: Plan) -> Iterator[Candidate]:

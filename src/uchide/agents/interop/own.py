@@ -79,9 +79,9 @@ def _opening(records: Iterable[TrajectoryRecord]) -> tuple[tuple[str, str], ...]
 def _step(turn: TurnRecord) -> Step:
     problems = [turn.format_error or "", f"refused, missing: {', '.join(turn.rejected)}" if turn.rejected else ""]
     acts = () if turn.action is None else (Act(turn.tool or "bash", turn.action),)
-    thought, written = fields.written(turn.reply)
+    thought, _ = fields.written(turn.reply)
     return Step(
-        thought=thought if written or acts or turn.tool_calls else turn.reply,
+        thought=turn.reply if turn.format_error else thought,
         acts=acts,
         observation=turn.observation or "",
         usage=turn.usage,
