@@ -99,4 +99,6 @@ def test_a_very_long_reply_takes_no_very_long_time(piece):
         for text in (raw, f"<tool_call>{raw}", f"[TOOL_CALLS]{raw}", f"```bash\n{raw}", f"<tool: bash>{raw}"):
             form.read(text, ())
         form.read("", (ToolCall("1", "bash", raw),))
+        for text in (raw, f"<think>{raw}", f"WORKFLOW: W0\n{raw}", f"WORKFLOW: W0\nTHOUGHT:{raw}"):
+            parse_turn(ChatReply(text, Usage()), form, 5)
     assert time.process_time() - started < 10

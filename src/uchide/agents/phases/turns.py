@@ -9,7 +9,6 @@ from uchide.protocols import ChatReply, ToolSpec
 COMPLETE, GIVEUP, HANDOVER = "COMPLETE", "GIVEUP", "HANDOVER"
 CUT_OFF = "the reply was cut off at the server's token limit; be shorter"
 
-_THINK = re.compile(r"\s*<think>.*?</think>", re.DOTALL)
 _WORKFLOW = re.compile(r"\s*WORKFLOW[ \t]*:[ \t]*(\S+)[ \t\r]*(?:\n|\Z)", re.IGNORECASE)
 _THOUGHT = re.compile(r"^[ \t]*THOUGHT[ \t]*:", re.IGNORECASE | re.MULTILINE)
 _ANSWER = re.compile(r"^[ \t]*FINAL_ANSWER[ \t]*:", re.IGNORECASE | re.MULTILINE)
@@ -111,10 +110,10 @@ def parse_draft(text: str, steps: int, *, handover: bool = True) -> Draft | Form
 
 def without_reasoning(text: str) -> str:
     """`text` without the `<think>` block that it may begin with; chat templates may have written its opening tag."""
-    if text.lstrip().startswith("<think>"):
-        return _THINK.sub("", text, count=1)
-    _, _, rest = text.partition("</think>")
-    return rest if _WORKFLOW.match(rest) and not _WORKFLOW.match(text) else text
+    _, ended, rest = text.partition("</think>")
+    if not ended or _WORKFLOW.match(text):
+        return text
+    return rest if text.lstrip().startswith("<think>") or _WORKFLOW.match(rest) else text
 
 
 def _is_step(token: str, steps: int) -> bool:
