@@ -2,8 +2,10 @@
 
 import os
 import time
+from pathlib import Path
 from typing import Any
 
+from uchide.llm.folders import with_files
 from uchide.llm.spend import Ledger, Meter, SpendCaps, Spent
 from uchide.records import Usage
 
@@ -24,7 +26,7 @@ class QuickModel:
         pass
 
 
-def create(config: dict[str, Any], meter: Meter | None = None) -> QuickModel:
+def create(config: dict[str, Any], meter: Meter | None = None, root: Path = Path()) -> QuickModel:
     return QuickModel(meter)
 
 
@@ -32,4 +34,4 @@ def refuse_uncountable(config: dict[str, Any], caps: SpendCaps) -> None:
     pass
 
 
-__all__ = ["Ledger", "SpendCaps", "create", "refuse_uncountable"]
+__all__ = ["Ledger", "SpendCaps", "create", "refuse_uncountable", "with_files"]
