@@ -1,6 +1,7 @@
 """A toy repository and a model that plays the blueprint agent on it, by what it is shown and not by what it has said:
 so it answers alike in a process that was killed and started again."""
 
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -89,6 +90,8 @@ DEQUEUE = Call("dequeue", {})
 FIX = replace("return a - b", "return a + b")
 WRITE_TESTS = Call("write", {"path": REPRO, "content": NEW_TESTS})
 WRITE_UNITTESTS = Call("write", {"path": REPRO, "content": NEW_UNITTESTS})
+_FIRST, _, _SECOND = NEW_UNITTESTS.partition("    def test_add")
+WRITE_ONE = Call("write", {"path": REPRO, "content": _FIRST + _SECOND[_SECOND.index("    def test_negative") :]})
 READ_ALL: tuple[Move, ...] = (DEQUEUE, note("subtracts"), DEQUEUE, DEQUEUE, "Read.")
 """Two files are on the first reading list: calc.py and the tests."""
 HAPPY: dict[str, tuple[Move, ...]] = {
@@ -101,7 +104,7 @@ HAPPY: dict[str, tuple[Move, ...]] = {
 PLUS, ABS = "return a + b", "return abs(a) + abs(b)"
 DOUBLE, BROKEN = "return add(a, 0) + a", "return a"
 DETOUR: dict[str, tuple[Move, ...]] = {
-    "REPRODUCE_ISSUE.1": (WRITE_UNITTESTS, "Two tests."),
+    "REPRODUCE_ISSUE.1": (WRITE_ONE, "One test."),
     "GATHER_CONTEXT.1": READ_ALL,
     "IMPLEMENT.1": (FIX, replace(DOUBLE, BROKEN), "Broke double."),
     "GATHER_CONTEXT.2": (DEQUEUE, note("double needs add", line=6), DEQUEUE, "Read again."),
@@ -169,8 +172,7 @@ class Player:
 
 
 def header(request: ChatRequest) -> dict[str, Any]:
-    import json
-
+    """The machine-readable first line of the system prompt."""
     name, _, data = request.messages[0].content.partition("\n")[0].partition(" ")
     assert name == "UCHIDE-HEADER"
     found: dict[str, Any] = json.loads(data)
@@ -191,6 +193,7 @@ def make_blueprint_task(folder: Path, **more: Any) -> Task:
 def make_unittest_task(folder: Path, **more: Any) -> Task:
     """The same repository tested by unittest, which starts in a fraction of the time."""
     task = make_blueprint_task(folder)
+    (task.tree / ".gitignore").write_text("*.log\n")
     (task.tree / "tests/__init__.py").write_text("")
     (task.tree / "tests/test_calc.py").write_text(UNITTESTS)
     runner = Runner(kind="unittest", argv=("python", "-m", "unittest"))
