@@ -53,6 +53,8 @@ async def measure(rollouts: int, steps: int, latency: float, folder: Path) -> Lo
 def report(log: Log, rollouts: int, latency: float) -> bool:
     """Print the numbers; whether they are good enough."""
     start, end = log.window()
+    if end <= start:
+        sys.exit("nothing to measure: the first rollout ended before the last one began; raise --steps")
     command, rate, used = log.command(), log.rate(), log.peak
     ideal = rollouts / (latency + command)
     total = (used.total + log.files_kb) / 1024

@@ -36,6 +36,8 @@ DISK = ("/bin/sh", "-c", "df -k --output=used /testbed /tmp /share /dev/shm")
 class Log:
     """What happened. Times are seconds of the monotonic clock."""
 
+    without: frozenset[int]
+    """Processes whose memory is not ours: the server."""
     steps: dict[str, list[float]] = field(default_factory=dict)
     """Rollout -> when each of its actions ended."""
     commands: list[float] = field(default_factory=list)
@@ -45,6 +47,17 @@ class Log:
     files_kb: int = 0
     """Content of all sandboxes at their end."""
     peak: Memory = field(default_factory=Memory)
+
+    async def sample(self) -> None:
+        """Look at the memory now."""
+        now = await asyncio.to_thread(measure, os.getpid(), self.without)
+        self.peak = max(self.peak, now, key=lambda sample: sample.total)
+
+    async def watch(self) -> None:
+        """Look at it again and again."""
+        while True:
+            await asyncio.sleep(SAMPLE_S)
+            await self.sample()
 
     def window(self) -> tuple[float, float]:
         """From when the last rollout has made its first step to when the first one has made its last."""
@@ -117,6 +130,8 @@ class TimedProvider:
     async def open(self, spec: SandboxSpec) -> AsyncIterator[Sandbox]:
         async with self.inner.open(spec) as sandbox:
             yield TimedSandbox(sandbox, self.log, self.log.steps.setdefault(self.rollout, []))
+            if not self.log.files_kb:
+                await self.log.sample()  # the first to end: all the others are still there
             used = await sandbox.run(Command(DISK, cwd="/"))
             self.log.files_kb += sum(map(int, used.output.split()[1:]))
 
@@ -136,7 +151,7 @@ def make_tree(folder: Path) -> Path:
 
 async def run(rollouts: int, steps: int, model: ChatModel, provider: SandboxProvider, folder: Path, server: int) -> Log:
     """Play `rollouts` rollouts of `steps` steps at once. `server` is the process whose memory is not ours."""
-    log, tree = Log(), make_tree(folder)
+    log, tree = Log(frozenset({server})), make_tree(folder)
     limits = {"steps": steps, "handover_turns": 10**6, "tokens": 10**12}
     agent = agents.create({"limits": limits, "phases": {"ISSUE_REPRODUCE": {"turns": 10**6}}})
     issue = Issue(instance_id="bench__concurrency-1", repo="bench/concurrency", problem_statement="benchmark")
@@ -150,7 +165,7 @@ async def run(rollouts: int, steps: int, model: ChatModel, provider: SandboxProv
         task = Task("main", run, number, instance, tree, None, None, file)  # type: ignore[arg-type]
         await agent.rollout(task, timed, TimedProvider(provider, log, run))
 
-    watcher = asyncio.create_task(_watch(log, frozenset({server})))
+    watcher = asyncio.create_task(log.watch())
     try:
         async with asyncio.TaskGroup() as group:
             for number in range(1, rollouts + 1):
@@ -158,10 +173,3 @@ async def run(rollouts: int, steps: int, model: ChatModel, provider: SandboxProv
     finally:
         watcher.cancel()
     return log
-
-
-async def _watch(log: Log, without: frozenset[int]) -> None:
-    while True:
-        await asyncio.sleep(SAMPLE_S)
-        now = await asyncio.to_thread(measure, os.getpid(), without)
-        log.peak = max(log.peak, now, key=lambda sample: sample.total)
