@@ -11,6 +11,8 @@ from uchide.protocols import ChatReply, Message
 
 ANSWER_TOKENS = 4096
 """Room left for an answer whose length nobody limits."""
+RESERVE = 256
+"""Tokens kept free beside the answer, so that a full conversation can still be asked for its memo."""
 _FIRST_RATIO = 3.0
 _BEST_RATIO = 4.0
 _CAUTION = 0.8
@@ -67,7 +69,7 @@ class Budget:
 
     def refused(self) -> None:
         """The server found the conversation too long: its window is smaller than was thought."""
-        believed = int(0.9 * self.tokens()) + self.answer
+        believed = int(0.9 * (self._counted + self._added / (self._ratio or _FIRST_RATIO))) + self.answer
         self.window = believed if self.window is None else min(self.window, believed)
 
     def tokens(self, more: int = 0) -> int:
@@ -81,15 +83,15 @@ class Budget:
         anything."""
         if self.window is None or self._ratio is None:
             return False
-        return self.tokens() + self.answer > self.window
+        return self.tokens() + self.answer + RESERVE > self.window
 
-    def fits(self, more: int, answer: int) -> bool:
-        """Whether a request with `more` characters at its end leaves room for `answer` tokens."""
-        return self.window is None or self.tokens(more) + answer <= self.window
+    def left(self, more: int = 0) -> int | None:
+        """Tokens for an answer to a request with `more` characters at its end; None: no limit is known."""
+        return None if self.window is None else self.window - self.tokens(more)
 
     def room(self) -> int | None:
         """Characters that the conversation may grow by before it is over; None: no limit is known."""
         if self.window is None:
             return None
-        left = self.window - self.answer - self.tokens()
+        left = self.window - self.answer - RESERVE - self.tokens()
         return max(0, int(left * _CAUTION * (self._ratio or _FIRST_RATIO)))

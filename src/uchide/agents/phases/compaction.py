@@ -11,6 +11,8 @@ from uchide.errors import ContextOverflow
 ROLE: Final = "summary"
 MEMO_TOKENS = 2048
 """Most tokens of a memo that is asked for under pressure."""
+SHORTEST = 200
+"""A memo of fewer tokens is not worth asking for."""
 
 
 async def summarise(runtime: Runtime, conversation: Conversation) -> str:
@@ -21,8 +23,9 @@ async def summarise(runtime: Runtime, conversation: Conversation) -> str:
     """
     request = "\n\n" + runtime.prompts.summary_request(conversation.name)
     budget, session, spec = conversation.budget, runtime.session, runtime.spec
-    tokens = min(MEMO_TOKENS, budget.answer)
-    if not budget.fits(len(request), tokens):
+    left = budget.left(len(request))
+    tokens = min(MEMO_TOKENS, budget.answer, *([] if left is None else [left]))
+    if tokens < min(SHORTEST, budget.answer):
         return ""
     last = conversation.messages[-1]
     messages = [*conversation.messages[:-1], replace(last, content=last.content + request)]
@@ -37,6 +40,7 @@ async def summarise(runtime: Runtime, conversation: Conversation) -> str:
             is_turn=False,
         )
     except ContextOverflow:
+        budget.refused()
         return ""
     runtime.record_call(ROLE, conversation.name, conversation.visit, messages, reply, ahead=1)
     # A model that keeps to the form of its turns has written the memo under FINAL_ANSWER.

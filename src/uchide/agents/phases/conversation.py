@@ -64,6 +64,12 @@ class Conversation:
         self.messages = messages
         self.budget.rebuilt(messages)
         self.turns = 0
+        self._elided = False
+
+    @property
+    def full(self) -> bool:
+        """Whether the next reply has no room, or the last output had none."""
+        return self._elided or self.budget.over()
 
     async def ask(self) -> Turn | FormatError:
         """The next reply, read. Raises RolloutEnded at a limit, ContextOverflow when the model takes no conversation of
@@ -143,7 +149,8 @@ class Conversation:
             return None
         seen = [self._observation()] if self._pending.result is not None else []
         text = "\n\n".join((*seen, request))
-        if not self.budget.fits(len(text), self.budget.answer):
+        left = self.budget.left(len(text))
+        if left is not None and left < self.budget.answer:
             return None
         self._answer(text)
         try:
@@ -181,7 +188,8 @@ class Conversation:
         if room is None or len(text) + others <= room:
             return text
         left = min(limit, room - others - _MARKS)
-        return render(result, left if left >= _WORTH_SHOWING else 0)
+        self._elided = left < _WORTH_SHOWING
+        return render(result, 0 if self._elided else left)
 
     def _answer(self, text: str) -> None:
         if self._pending is not None:

@@ -111,7 +111,7 @@ class PhasesRun:
 
     async def _ask(self, conversation: Conversation) -> Turn | FormatError:
         """The next reply. A conversation that is too long is compacted first; one that cannot be ends the rollout."""
-        if conversation.budget.over():
+        if conversation.full:
             await self._compact(conversation)
         try:
             return await conversation.ask()
