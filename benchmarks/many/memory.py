@@ -48,7 +48,8 @@ def size(pid: int) -> tuple[int, bool]:
         if name == "Pss":
             return int(rest.split()[0]), False
     fields = _read(PROC / str(pid) / "statm").split()
-    return ((int(fields[1]) - int(fields[2])) * PAGE_KB, True) if fields else (0, False)
+    private = (int(fields[1]) - int(fields[2])) * PAGE_KB if fields else 0
+    return private, private > 0  # one that is just ending has nothing left
 
 
 def _entries(folder: Path) -> list[Path]:
