@@ -3,6 +3,7 @@
 import asyncio
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -17,8 +18,12 @@ from uchide.errors import ConfigError, ModelError, SandboxError, StoreError
 from uchide.llm.fingerprint import file_stem, normal
 from uchide.llm.recording import Recorder
 from uchide.llm.transcript import read
+from uchide.paths import Root
+from uchide.pipeline.planner import plan_experiment
 from uchide.protocols import ChatReply, ChatRequest, Message, Sampling, ToolCall
 from uchide.records import Usage
+
+ROOT = Path(__file__).parents[2]
 
 
 def request(*texts, session="main.r1.a", place="P", role="agent", seed=1):
@@ -355,3 +360,32 @@ async def test_lines_hold_one_json_object_each_in_ascii(tmp_path):
     assert len(data.splitlines()) == 1
     assert json.loads(data)["n"] == 1
     assert (await replay(tmp_path).complete(request("s\u2028", "u\n\n\x85"))).text == "\u2029 ? lone"
+
+
+async def test_sessions_forgotten_in_memory_go_on_from_their_files(tmp_path, monkeypatch):
+    monkeypatch.setattr("uchide.llm.resuming.LIVE_SESSIONS", 2)
+    turns = [request("s", "u"), request("s", "u", "a", "v"), request("s", "u", "a", "v", "b", "w")]
+    asked = [replace(turn, session=f"main.r1.{name}") for turn in turns for name in "abcd"]
+    await record(tmp_path, asked)
+    model = replay(tmp_path)
+    assert [(await model.complete(each)).text for each in asked] == [f"answer {n}" for n in range(12)]
+    assert [len(lines(tmp_path, f"main.r1.{name}")) for name in "abcd"] == [3] * 4
+
+
+def test_what_is_replayed_is_part_of_the_key_of_what_is_made_of_it(tmp_path, monkeypatch):
+    monkeypatch.setenv("UCHIDE_CACHE", str(tmp_path / "cache"))
+    path, folder = tmp_path / "x.yaml", tmp_path / "rec"
+
+    def key():
+        model = f"{{name: replay, from: {folder}}}"
+        path.write_text(f"name: x\ndataset: {{name: mini, limit: 1}}\nruns: 1\narms: {{main: {{model: {model}}}}}\n")
+        jobs = plan_experiment(Root(ROOT, tmp_path / "artifacts"), path).plan.jobs
+        return next(name for name, job in jobs.items() if job.kind.label == "bench-generate")
+
+    with pytest.raises(ConfigError, match="no such folder"):
+        key()
+    asyncio.run(record(folder, [OPENING], ["one"]))
+    before = key()
+    assert key() == before
+    asyncio.run(record(folder, [OPENING], ["two"]))
+    assert key() != before

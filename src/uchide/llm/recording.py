@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from uchide.llm.fingerprint import Print, Prints, common, file_stem, request_key
-from uchide.llm.resuming import Asked, place_of
+from uchide.llm.resuming import Asked, of_session, place_of
 from uchide.llm.transcript import SUFFIX, RecordedReply, line_bytes, read
 from uchide.protocols import ChatModel, ChatReply, ChatRequest, Message
 from uchide.redact import Redactor, redactor
@@ -34,10 +34,8 @@ class Recorder:
         """Raises what the model raises, and StoreError when the line cannot be written."""
         reply = await self._model.complete(request)
         window = await self._model.window(request.place, request.role)
-        session = self._sessions.get(request.session)
-        if session is None:
-            path = self._folder / f"{file_stem(request.session)}{SUFFIX}"
-            session = self._sessions[request.session] = _Session(path, self._redact)
+        path = self._folder / f"{file_stem(request.session)}{SUFFIX}"
+        session = of_session(self._sessions, request.session, lambda: _Session(path, self._redact))
         session.write(request, reply, {"name": self.name, "tools": self.tools, "window": window})
         return reply
 

@@ -1,7 +1,13 @@
 """Where in what is kept of a session a request belongs: rollouts are repeated and resumed, and nobody announces it."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
+
+LIVE_SESSIONS = 256
+"""Rollouts of which something is kept in memory; one that comes back after that is like one of another process."""
+
+Kept = TypeVar("Kept")
 
 
 @dataclass(frozen=True)
@@ -35,3 +41,12 @@ def place_of(kept: Sequence[Asked], request: Asked, following: int | None, *, op
     if same:
         return same[-1]
     return 0 if opens and leads and kept[0].place == request.place else len(kept)
+
+
+def of_session(sessions: dict[str, Kept], session: str, make: Callable[[], Kept]) -> Kept:
+    """What is kept of a session, made if need be. The session that was silent for longest is forgotten."""
+    kept = sessions.pop(session) if session in sessions else make()
+    sessions[session] = kept
+    if len(sessions) > LIVE_SESSIONS:
+        del sessions[next(iter(sessions))]
+    return kept

@@ -42,7 +42,7 @@ class Mailbox:
     def __init__(self, folder: Path, timeout_s: float) -> None:
         self.folder = folder
         self._timeout_s = timeout_s
-        self._kept = _kept(folder)
+        self._kept: list[Asked] = []
         self._next: int | None = None
         """Place of the next request, counted from 0; None before the first one of this process."""
 
@@ -53,6 +53,8 @@ class Mailbox:
 
         Raises StoreError when the files cannot be written.
         """
+        if self._next is None:
+            self._kept = _kept(self.folder)
         key = request_key(request.place, request.role, [each for _, each in messages])
         asked = Asked(key, request.place, request.role)
         opens = all(message.role != "assistant" for message in request.messages)

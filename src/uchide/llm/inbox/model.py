@@ -8,6 +8,7 @@ from uchide.errors import ModelError
 from uchide.llm.fingerprint import Prints, common, file_stem
 from uchide.llm.inbox.config import InboxConfig
 from uchide.llm.inbox.mailbox import Letter, Mailbox, answer_of
+from uchide.llm.resuming import of_session
 from uchide.protocols import ChatReply, ChatRequest, Message
 from uchide.redact import redactor
 from uchide.store.atomic import write_bytes
@@ -30,7 +31,8 @@ class Inbox:
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Raises ModelError when no answer comes in time, StoreError when the folder cannot be used."""
         self._explain()
-        letter, reply = await asyncio.to_thread(self._post, request)
+        rollout = of_session(self._sessions, request.session, lambda: self._open(request.session))
+        letter, reply = await asyncio.to_thread(self._post, rollout, request)
         return reply if reply is not None else await self._answer(letter)
 
     async def window(self, place: str = "", role: str = "agent") -> int | None:
@@ -47,11 +49,10 @@ class Inbox:
         if not readme.exists():
             write_bytes(readme, (files(__package__) / "readme.md").read_bytes())
 
-    def _post(self, request: ChatRequest) -> tuple[Letter, ChatReply | None]:
-        rollout = self._sessions.get(request.session)
-        if rollout is None:
-            box = Mailbox(self._folder / file_stem(request.session), self._config.timeout_s)
-            rollout = self._sessions[request.session] = _Rollout(box)
+    def _open(self, session: str) -> "_Rollout":
+        return _Rollout(Mailbox(self._folder / file_stem(session), self._config.timeout_s))
+
+    def _post(self, rollout: "_Rollout", request: ChatRequest) -> tuple[Letter, ChatReply | None]:
         prints, before = rollout.roles.get(request.role, (Prints(self._redact), ()))
         rollout.roles[request.role] = (prints, tuple(request.messages))
         messages = prints.of(request.messages)

@@ -9,7 +9,7 @@ from uchide.errors import ConfigError, ModelError
 from uchide.llm.fingerprint import Print, Prints, request_key
 from uchide.llm.replay.divergence import first_difference
 from uchide.llm.replay.source import ReplayConfig, content_digest, find, recordings
-from uchide.llm.resuming import Asked, place_of
+from uchide.llm.resuming import Asked, of_session, place_of
 from uchide.llm.transcript import Line, read
 from uchide.protocols import ChatReply, ChatRequest
 from uchide.redact import Redactor, redactor
@@ -36,11 +36,12 @@ class Replay:
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Raises ModelError, not to be tried again, where the recording ends or another request was recorded."""
-        session = self._sessions.get(request.session)
-        if session is None:
-            path = find(self._files, request.session)
-            session = self._sessions[request.session] = _Session(path, list(read(path)), self._redact)
+        session = of_session(self._sessions, request.session, lambda: self._open(request.session))
         return session.answer(request, self._config)
+
+    def _open(self, session: str) -> "_Session":
+        path = find(self._files, session)
+        return _Session(path, list(read(path)), self._redact)
 
     async def window(self, place: str = "", role: str = "agent") -> int | None:
         """What the recorded model had: agents plan with it, so their requests depend on it."""
