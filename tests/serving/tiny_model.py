@@ -20,12 +20,25 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SERVE_PYTHON = ROOT / ".venv-serve" / "bin" / "python"
 """Made by `make serve-env` from requirements-serve.lock."""
-PHASES_FORMATS = ("tool_bash", "markdown_bash", "tool_call", "toolcall")
+TEXT_FORMATS = ("tool_bash", "markdown_bash", "tool_call", "toolcall")
 
 
 def phases(action_format: str) -> dict[str, Any]:
     """The phases agent with few words."""
     return {"name": "phases", "spec": str(HERE / "spec" / "phases.yaml"), "action_format": action_format}
+
+
+def blueprint(action_format: str) -> dict[str, Any]:
+    """The blueprint agent with its own prompts; few regression tests."""
+    limits = {"steps": 60, "wall_time_s": 600, "format_errors": 2, "action_timeout_s": 60}
+    sampling = {"temperature": 0.0, "max_tokens": 300}
+    return {
+        "name": "blueprint",
+        "action_format": action_format,
+        "limits": limits,
+        "sampling": sampling,
+        "tests": {"regression": 10},
+    }
 
 
 @dataclass(frozen=True)
@@ -44,7 +57,7 @@ async def make(case: Case, agents: Mapping[str, Mapping[str, Any]], sandboxes: S
     """Record one rollout of each agent (by a name for it), and learn them all by heart in one training."""
     candidates, exchanges = {}, []
     for name, config in agents.items():
-        expert = Expert(config["action_format"])
+        expert = Expert(config["name"], config["action_format"])
         candidates[name] = await case.rollout(config, expert, sandboxes, f"expert-{name}")
         assert candidates[name].exit_status == "completed", candidates[name]
         exchanges += expert.learned
