@@ -55,6 +55,8 @@ class _State:
     visits: Counter[str] = field(default_factory=Counter)
     turns: int = 0
     format_errors: int = 0
+    cut_short: bool = False
+    """Whether the last turn has no action only because a limit came first, which is no error of the model's."""
     usages: list[Usage] = field(default_factory=list)
     ended: bool = False
 
@@ -140,6 +142,7 @@ def _turn(state: _State, record: TurnRecord, number: int) -> Iterator[str]:
         yield f"turn {record.n} follows turn {state.turns}"
     state.turns = record.n
     state.format_errors += record.format_error is not None
+    state.cut_short = record.format_error is not None and record.observation is None
     state.usages.append(record.usage)
     visit = state.visit
     yield from _outcome(record, has_tokens=visit is not None and visit.has_tokens)
@@ -181,7 +184,9 @@ def _phase(state: _State, record: PhaseRecord) -> Iterator[str]:
     state.visits[record.phase] = record.visit
     state.last = record
     edges = state.header.edges if state.header else ()
-    if edges and record.next is not None and (record.phase, record.exit, record.next) not in edges:
+    # A phase that is out of turns goes where giving up leads, unless it has an edge of its own for that.
+    exits = (record.exit, "giveup") if record.exit == "turn_limit" else (record.exit,)
+    if edges and record.next and not any((record.phase, exit_, record.next) in edges for exit_ in exits):
         yield f"{record.phase} was left by {record.exit} to {record.next}, which is no declared edge"
     if record.exit == "ended" and record.next is not None:
         yield f"the rollout ended in {record.phase}, and went on to {record.next}"
@@ -202,7 +207,8 @@ def _end(state: _State, record: EndRecord) -> Iterator[str]:
     lost = 1 if record.exit_status == "infra" else 0
     if not state.turns <= record.turns <= state.turns + lost:
         yield f"the end counts {record.turns} turns, and there are {state.turns}"
-    if not state.format_errors <= record.format_errors <= state.format_errors + lost:
+    least = state.format_errors - state.cut_short
+    if not least <= record.format_errors <= state.format_errors + lost:
         yield f"the end counts {record.format_errors} format errors, and there are {state.format_errors}"
     for name in ("prompt_tokens", "completion_tokens"):
         told, summed = getattr(record.usage, name), sum(getattr(usage, name) for usage in state.usages)

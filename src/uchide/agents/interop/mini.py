@@ -46,7 +46,7 @@ def read(data: object) -> Imported:
         steps=tuple(reading.steps),
         exit_status=_first((info, top, last), ("exit_status", "agent_exit_status")) or "",
         patch=_first((info, top, last), ("submission", "model_patch")),
-        declared=_declared(reading.steps, obj(info.get("model_stats"))),
+        declared=_declared(reading.steps, obj(info.get("model_stats")), obj(obj(info.get("uchide")).get("usage"))),
     )
 
 
@@ -55,11 +55,11 @@ def _first(places: Iterable[Object], names: tuple[str, ...]) -> str | None:
     return next((value for value in found if value), found[0] if found else None)
 
 
-def _declared(steps: list[Step], stats: Object) -> Usage | None:
-    """The totals: calls and cost as the file says, tokens as its messages do."""
+def _declared(steps: list[Step], stats: Object, own: Object) -> Usage | None:
+    """The totals: calls and cost as the file says, tokens as its messages do (as it says itself where we wrote it)."""
     if not stats:
         return None
-    summed = Imported(source="", steps=tuple(steps)).usage
+    summed = fields.usage(own) or Imported(source="", steps=tuple(steps)).usage
     calls, cost = fields.number(stats.get("api_calls")), fields.money(stats.get("instance_cost"))
     return (summed or Usage()).model_copy(update={"calls": calls or len(steps), "cost": cost or None})
 
@@ -117,6 +117,7 @@ class _Reading:
             phase=phase,
             visit=fields.number(own.get("visit")) or max(1, self._visits.get(phase, 1)),
             token=fields.token(reply),
+            returncode=text(own.get("returncode")),
         )
 
     def _observe(self, message: Object, extra: Object) -> None:

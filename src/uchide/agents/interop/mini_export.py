@@ -33,6 +33,7 @@ def export(rollout: Rollout) -> dict[str, Any]:
             "mini_version": f"uchide {__version__}",
             "exit_status": status,
             "submission": patch,
+            "uchide": {"usage": {**_usage(usage), "calls": usage.calls}},
         },
         "messages": [*_messages(rollout), *([last] if end else [])],
         "trajectory_format": FORMAT,
@@ -78,6 +79,8 @@ def _call(call: ToolCallRecord) -> dict[str, Any]:
 
 def _reply(turn: TurnRecord, calls: list[CallRecord]) -> dict[str, Any]:
     own: dict[str, Any] = {"phase": turn.phase, "visit": turn.visit, "token": turn.token, "tool": turn.tool}
+    if turn.returncode is not None:
+        own["returncode"] = str(turn.returncode)
     if calls:
         own["calls"] = [{"role": call.role, "reply": call.reply, "usage": _usage(call.usage)} for call in calls]
     message = MessageRecord(role="assistant", content=turn.reply, tool_calls=turn.tool_calls)
