@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from support.scripted import Scripted
 
 from uchide import agents, llm
 from uchide.agents import trajectory
+from uchide.agents.observation import shorten
 from uchide.errors import ConfigError, ModelError, SandboxError, StoreError
 from uchide.llm.fingerprint import file_stem, normal
 from uchide.llm.recording import Recorder
@@ -121,6 +123,8 @@ SAME = [
     ("2026-01-02 03:04:05,123 INFO", "2025-12-31 23:59:59,001 INFO"),
     ("at 2026-01-02T03:04:05Z", "at 2026-01-02T03:04:06.5+01:00"),
     ("-rw-r--r-- 1 u u 5 Dec  1 02:53 a", "-rw-r--r-- 1 u u 5 Jan 12 12:00 a"),
+    ("- `verify.log` (99 bytes)", "- `verify.log` (1,100 bytes)"),
+    (shorten("a 1.5s\n" + "row of text\n" * 20, 80), shorten("a 11.5s\n" + "row of text\n" * 20, 80)),
     ("[pid 1234] killed", "[pid 9] killed"),
     ("==1234== Memcheck", "==77== Memcheck"),
 ]
@@ -128,6 +132,7 @@ OTHER = [
     ("3 passed in 0.12s", "4 passed in 0.12s"),
     ("/tmp/tmpab12cd_x/f.py", "/tmp/tmpab12cd_x/g.py"),
     ("line 12", "line 13"),
+    (shorten("a\n" + "row of text\n" * 20, 80), shorten("b\n" + "row of text\n" * 20, 80)),
     ("1.5 apples", "1.6 apples"),
     ("version 2.7.1", "version 2.7.2"),
     ("0x1f", "0x2f"),
@@ -143,6 +148,13 @@ def test_what_machines_differ_in_is_neutral(one, other):
 @pytest.mark.parametrize(("one", "other"), OTHER)
 def test_everything_else_counts(one, other):
     assert normal(one) != normal(other)
+
+
+@pytest.mark.parametrize("piece", ["x", "1,", "1", "1.", "=", "/tmp", "0x", "12:", "pid ", "\n[... 1 left out"])
+def test_the_time_it_takes_grows_with_the_text_and_not_faster(piece):
+    start = time.process_time()
+    normal(piece * (100_000 // len(piece)))
+    assert time.process_time() - start < 2.0
 
 
 @given(st.text(alphabet=st.characters(exclude_categories=("Nd", "Cs"), exclude_characters="=-_/")))

@@ -15,6 +15,7 @@ _DIGITS = 32
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|[mµun]?s|h)"
 _VOLATILE: tuple[tuple[str, str], ...] = (
+    (r"(?<![\d,])\d[\d,]* bytes\b", "<size>"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z\b|[+-]\d\d:?\d\d))?", "<time>"),
     (rf"\b(?:(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) )?{_MONTH} +\d{{1,2}} +\d\d:\d\d(?::\d\d)?(?: \d{{4}})?", "<time>"),
     (r"\b\d{1,3}:\d\d:\d\d(?:[.,]\d+)?\b", "<duration>"),
@@ -30,13 +31,20 @@ _VOLATILE: tuple[tuple[str, str], ...] = (
     (r"-{4,}", "---"),
     (r"_{4,}", "___"),
 )
+_CUT = re.compile(r"\n\[\.\.\. [^\n]{1,90} left out \.\.\.\]\n")
 _PATTERN = re.compile("|".join(f"(?P<v{n}>{pattern})" for n, (pattern, _) in enumerate(_VOLATILE)), re.MULTILINE)
 
 
 def normal(text: str) -> str:
     """`text` without what no two executions share: times of day, durations, process ids, addresses of objects, names of
-    temporary files, and the length of rulers (which pytest fills up around a duration)."""
-    return _PATTERN.sub(_neutral, text)
+    temporary files; and without what depends on the length of these: sizes of files, rulers (which pytest fills up
+    around a duration), and where exactly a long output was cut."""
+    pieces = _CUT.split(text)
+    for number, piece in enumerate(pieces):
+        start = piece.find("\n") if number else 0  # the broken lines on both sides of a cut go too
+        end = piece.rfind("\n") if number < len(pieces) - 1 else len(piece)
+        pieces[number] = piece[max(start, 0) : max(end, 0)]
+    return _PATTERN.sub(_neutral, "\n<left out>".join(pieces))
 
 
 def _neutral(match: re.Match[str]) -> str:
