@@ -1,5 +1,6 @@
 """A spend cap ends an experiment's jobs with one message, keeps what is done, and a higher one goes on from there."""
 
+import json
 import re
 
 import pytest
@@ -31,6 +32,19 @@ def test_a_reached_cap_stops_with_one_message_and_a_higher_one_goes_on(tmp_path)
 
     checkout.edit("experiments/x.yaml", "tokens: 5_000", "usd: 1.5")
     assert checkout.counts() == {}, "a cap changes no key"
+
+
+def test_a_server_that_moved_makes_nothing_run_again(tmp_path):
+    checkout = Checkout.make(tmp_path / "c", instances=1)
+    checkout.edit("experiments/x.yaml", "model: none", "model: {name: none, base_url: 'http://node1:8000/v1'}")
+    checkout.edit("experiments/x.yaml", "runs: 2", "runs: 1")
+    checkout.uchide("run", "x", "--until", "bench")
+    (spec,) = (checkout.path / "artifacts/x/runs").glob("*/jobs/bench-generate*.json")
+    assert json.loads(spec.read_bytes())["config"]["model"]["base_url"] == "http://node1:8000/v1", "jobs are told"
+    checkout.edit("experiments/x.yaml", "node1:8000", "node7:43211")
+    assert checkout.counts("--until", "bench") == {}
+    checkout.edit("experiments/x.yaml", "name: none,", "name: none, model: other,")
+    assert checkout.counts("--until", "bench")["bench-generate"] == 1
 
 
 @pytest.mark.parametrize("cap", ["dollars: 3", "usd: 0", "tokens: 1.5"])

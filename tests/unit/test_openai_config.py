@@ -141,3 +141,16 @@ async def test_equal_configurations_share_one_client():
         assert model.name == "openai/tiny"
         assert len(server.connections) == 1
         await model.aclose()
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+def test_where_a_model_runs_and_how_patiently_it_is_asked_are_part_of_no_key():
+    settings = {"base_url": "http://b/v1", "api_key_env": "B_API_KEY", "timeout_s": 5.0, "connect_timeout_s": 1.0}
+    settings |= {"concurrency": 3, "retry": {"attempts": 2}, "gpus": 8.0}
+    assert llm.keyed({**HERE, **settings, "record": "x"}) == {"name": "openai", "model": "tiny"}
+    assert set(settings) < set(OpenAIConfig.model_fields)
+    rest = {"omit": ["seed"], "extra_body": {"top_k": 1}, "price": {"input": 1, "output": 1}, "context_tokens": 999}
+    assert llm.keyed({**HERE, **rest}) == {"name": "openai", "model": "tiny", **rest}
+    inner = {"A": {"base_url": "http://c/v1", "model": "m"}, "B": {"name": "mutator", "retry": 1}, "C": "mutator"}
+    assert llm.keyed({**HERE, "for": inner})["for"] == {**inner, "A": {"model": "m"}}
+    assert llm.keyed({"name": "mutator", "mutants": 7}) == {"name": "mutator", "mutants": 7}

@@ -11,6 +11,7 @@ from typing import Any
 from uchide.errors import ConfigError
 from uchide.llm.folders import located, with_files
 from uchide.llm.routing import by_place, configs_of
+from uchide.llm.routing import keyed as _keyed
 from uchide.llm.spend import Ledger, Meter, SpendCaps, Spent, refuse_unknown_spend
 from uchide.protocols import ChatModel
 
@@ -22,6 +23,13 @@ _MODELS = {
 }
 """Name -> module with a function `create(options) -> ChatModel`; imported only when the model is used. Where the module
 says METERED, `create(options, meter)`: the model costs money, tokens or GPU time and reports them to the meter."""
+
+_SETTINGS = {
+    "openai": frozenset(
+        {"base_url", "api_key_env", "timeout_s", "connect_timeout_s", "concurrency", "retry", "gpus"},
+    ),
+}
+"""Options that change no answer: where a model runs and how patiently it is asked."""
 
 
 def names() -> tuple[str, ...]:
@@ -46,6 +54,11 @@ def create(config: Mapping[str, Any], meter: Meter | None = None, root: Path = P
         made.append((options, models[key]))
     model = by_place(models)
     return model if folder is None else _recorded(model, folder)
+
+
+def keyed(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of `config` decides what is answered, so that rows made with it stay good when a server moves."""
+    return _keyed(config, _SETTINGS)
 
 
 def refuse_uncountable(config: Mapping[str, Any], caps: SpendCaps) -> None:
@@ -83,4 +96,4 @@ def _recorded(model: ChatModel, folder: object) -> ChatModel:
     return recorder
 
 
-__all__ = ["Ledger", "Meter", "SpendCaps", "Spent", "create", "names", "refuse_uncountable", "with_files"]
+__all__ = ["Ledger", "Meter", "SpendCaps", "Spent", "create", "keyed", "names", "refuse_uncountable", "with_files"]

@@ -22,6 +22,22 @@ def configs_of(config: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
     return {"": base, **{str(key): _merged(base, override, str(key)) for key, override in overrides.items()}}
 
 
+def keyed(config: Mapping[str, Any], settings: Mapping[str, frozenset[str]]) -> dict[str, Any]:
+    """`config`, and what it overrides, without the options that change no answer: `settings` by model, and `record`."""
+
+    def kept(options: Mapping[str, Any], name: object) -> dict[str, Any]:
+        left_out = settings.get(str(name), frozenset()) | {"record"}
+        return {key: value for key, value in options.items() if key not in left_out}
+
+    base = kept(config, config.get("name"))
+    if isinstance(overrides := config.get("for"), Mapping):
+        base["for"] = {
+            key: kept(value, value.get("name", config.get("name"))) if isinstance(value, Mapping) else value
+            for key, value in overrides.items()
+        }
+    return base
+
+
 def _merged(base: Mapping[str, Any], override: object, key: str) -> dict[str, Any]:
     place, dot, role = key.partition(".")
     if not place or (dot and not role) or "." in role or not all(char.isalnum() or char in "_-." for char in key):

@@ -95,7 +95,7 @@ def _spec(plan: Plan, job: Job, instances: Instances, root: Root, run: Path, thr
         label="reuse" if job.reuse else job.kind.label,
         identity=job.identity,
         code=job.code,
-        config=dict(job.config),
+        config={**job.config, **job.settings},
         inputs={role: tuple(source.path for source in many) for role, many in job.inputs.items()},
         ids=job.ids,
         reuse=job.reuse,

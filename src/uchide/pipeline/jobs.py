@@ -38,6 +38,8 @@ class Job:
     ids: tuple[str, ...] = ()
     reuse: str = ""
     """For a reused stage: the folder to take it from."""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Laid over `config` when the job runs; it changes no row, so it is part of no key."""
     missing: bool = field(default=True, compare=False)
 
     @property
@@ -69,6 +71,7 @@ class JobMaker:
         *,
         where: str = "",
         sharded: bool = False,
+        settings: Mapping[str, Any] | None = None,
     ) -> Job:
         """`where` is the rest of the part's name (`main.r01_s1001.s000`). A sharded job takes its inputs' stems in."""
         part = f"{kind.kind}.{where}" if where else kind.kind
@@ -96,4 +99,4 @@ class JobMaker:
             instances=instance_set(ids),
             n_instances=len(ids),
         )
-        return Job(kind, identity, stem, code, config, inputs, ids)
+        return Job(kind, identity, stem, code, config, inputs, ids, settings=settings or {})

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from uchide import agents
+from uchide import agents, llm
 from uchide.errors import PlanError
 from uchide.pipeline.experiment import Experiment
 from uchide.pipeline.jobs import Job, JobMaker, Source
@@ -168,22 +168,18 @@ class _Builder:
         grader = {"grader": exp.grader, "sandbox": exp.sandbox}
         parts: list[Source] = []
         for arm in exp.arms:
-            agent = exp.agent_of(arm).model_dump()
-            config = {
-                "agent": agent,
-                "model": exp.model_of(arm).model_dump(),
-                "sandbox": exp.sandbox,
-            }
+            agent, model = exp.agent_of(arm).model_dump(), exp.model_of(arm).model_dump()
+            config = {"agent": agent, "model": llm.keyed(model), "sandbox": exp.sandbox}
             for run, seed in exp.runs_of_arm():
                 for start in range(0, len(ids), exp.shards.size):
                     where = f"{arm}.{run}.s{start // exp.shards.size:03d}"
                     some = ids[start : start + exp.shards.size]
-                    how = {"where": where, "sharded": True}
+                    how: dict[str, Any] = {"where": where, "sharded": True}
                     arm_config = {**config, "arm": arm, "run": run, "seed": seed}
                     read = {"public": [public], "test": [test]}
                     if agents.reads_test_lists(agent):
                         read["hidden"] = [hidden]
-                    made = self.add("bench-generate", arm_config, read, some, **how)
+                    made = self.add("bench-generate", arm_config, read, some, settings={"model": model}, **how)
                     inputs = {"generate": [made], "public": [public], "hidden": [hidden]}
                     parts += [made, self.add("bench-grade", grader, inputs, some, **how)]
         self.add("bench", {}, {"parts": parts}, ids)

@@ -30,8 +30,12 @@ def create(config: dict[str, Any], meter: Meter | None = None, root: Path = Path
     return QuickModel(meter)
 
 
+def keyed(config: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in config.items() if key != "base_url"}
+
+
 def refuse_uncountable(config: dict[str, Any], caps: SpendCaps) -> None:
     pass
 
 
-__all__ = ["Ledger", "SpendCaps", "create", "refuse_uncountable", "with_files"]
+__all__ = ["Ledger", "SpendCaps", "create", "keyed", "refuse_uncountable", "with_files"]
