@@ -18,6 +18,7 @@ from uchide import agents
 from uchide.actions import FORMATS
 from uchide.agents import trajectory
 from uchide.agents.context import ANSWER_TOKENS, RESERVE, Budget, answer_room
+from uchide.agents.interop.invariants import violations
 from uchide.agents.observation import render, shorten
 from uchide.agents.phases.prompts import Prompts
 from uchide.agents.phases.run import PhasesRun
@@ -71,7 +72,9 @@ class Server(Scripted):
 async def run(folder, model, options):
     task = make_task(Path(folder))
     candidate = await agents.create(options).rollout(task, model, LocalProvider())
-    return candidate, list(trajectory.read(task.trajectory))
+    records = list(trajectory.read(task.trajectory))
+    assert list(violations(records)) == []
+    return candidate, records
 
 
 def options(steps, window=None, **more):

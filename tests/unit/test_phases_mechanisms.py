@@ -12,6 +12,7 @@ from support.scripted import Scripted, header, turn
 from uchide import agents
 from uchide.actions import FORMATS, Call
 from uchide.agents import trajectory
+from uchide.agents.interop.invariants import violations
 from uchide.agents.phases.spec import load_spec
 from uchide.errors import ConfigError, ContextOverflow
 from uchide.protocols import ChatReply, Sampling, ToolCall
@@ -49,7 +50,9 @@ class Asked(Scripted):
 async def run(folder, model, options):
     task = make_task(folder)
     candidate = await agents.create(options).rollout(task, model, LocalProvider())
-    return candidate, list(trajectory.read(task.trajectory))
+    records = list(trajectory.read(task.trajectory))
+    assert list(violations(records)) == []
+    return candidate, records
 
 
 async def test_without_phases_there_is_one_free_phase_with_every_tool(tmp_path):
