@@ -38,7 +38,7 @@ def _draft(runtime: Runtime, reply: ChatReply, name: str) -> Draft | FormatError
         return FormatError(f"{draft.reason} ({CUT_OFF})") if reply.finish_reason == "length" else draft
     if draft.is_step and not draft.answer and not reply.tool_calls:
         return FormatError("there is no action under FINAL_ANSWER:")
-    if reply.finish_reason == "length" and not isinstance(read_action(draft.answer, reply, runtime.prompts.draft), str):
+    if reply.finish_reason == "length" and (draft.is_step or _holds_action(runtime, draft, reply)):
         # Half a command is not to be completed by somebody who does not know the other half.
         return FormatError(CUT_OFF)
     return draft
