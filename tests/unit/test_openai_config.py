@@ -1,13 +1,16 @@
 """What an experiment file may say about models: options, `for`, `record`, and what is told about a wrong one."""
 
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from support.fault_server import good, serving
 from support.openai import ask, options
 
-from uchide import llm
+from uchide import agents, llm
+from uchide.agents.places import ROLES, places_of, refuse_unknown_places
 from uchide.errors import ConfigError
 from uchide.llm.openai.config import OpenAIConfig, Price
 from uchide.records import Usage
@@ -141,6 +144,29 @@ async def test_equal_configurations_share_one_client():
         assert model.name == "openai/tiny"
         assert len(server.connections) == 1
         await model.aclose()
+
+
+@pytest.mark.parametrize("key", ["CODE_FIX", "formatter", "CODE_FIX.formatter", "VERIFY", "FREE", "agent"])
+def test_a_phase_a_node_or_a_role_of_any_arm_may_be_named(key):
+    arms = [{}, {"mechanisms": {"phases": False}}, {"name": "blueprint"}]
+    places = set().union(*(places_of(agents.create(arm)) for arm in arms))
+    refuse_unknown_places([key], places)
+
+
+@pytest.mark.parametrize(
+    ("key", "guess"), [("CODE_FIXX", "CODE_FIX"), ("formater", "formatter"), ("CODE_FIX.x", ""), ("VERIFY.agent", "")]
+)
+def test_another_place_is_refused(key, guess):
+    with pytest.raises(ConfigError, match=f"model.for.{key}: no agent of this experiment") as caught:
+        refuse_unknown_places([key], places_of(agents.create({})))
+    assert f"did you mean '{guess}'?" in caught.value.hint or not guess
+
+
+def test_every_role_that_an_agent_asks_in_is_known():
+    used = set()
+    for path in Path(agents.__file__).parent.rglob("*.py"):
+        used |= set(re.findall(r'^ROLE(?:: Final)? = "(\w+)"', path.read_text(), re.MULTILINE))
+    assert {"formatter", "summary"} <= used <= set(ROLES)
 
 
 # --- keys ------------------------------------------------------------------------------------------------------------

@@ -5,7 +5,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -86,15 +87,27 @@ def check_components(plan: Plan, root: Root) -> None:
     if not any(plan.jobs[name].kind.label == "bench-generate" for name in plan.needed):
         return
     from uchide import agents, llm
+    from uchide.agents.places import places_of, refuse_unknown_places
 
-    for arm in plan.experiment.arms:
-        try:
-            agents.create(plan.experiment.agent_of(arm).model_dump())
-            model = plan.experiment.model_of(arm).model_dump()
+    exp = plan.experiment
+    places: set[str] = set()
+    for arm in exp.arms:
+        with _named(arm):
+            places |= places_of(agents.create(exp.agent_of(arm).model_dump()))
+    for arm in exp.arms:
+        with _named(arm):
+            model = exp.model_of(arm).model_dump()
             llm.create(model, root=root.path)
-            llm.refuse_uncountable(model, plan.experiment.policy.spend)
-        except ConfigError as error:
-            raise ConfigError(f"arm {arm}: {error.message}", hint=error.hint) from error
+            llm.refuse_uncountable(model, exp.policy.spend)
+            refuse_unknown_places(model.get("for") or (), places)
+
+
+@contextmanager
+def _named(arm: str) -> Iterator[None]:
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"arm {arm}: {error.message}", hint=error.hint) from error
 
 
 def set_pointers(root: Root, experiment: str, pointers: Mapping[str, str]) -> None:
