@@ -204,7 +204,7 @@ async def test_a_planner_that_drafts_nothing_whole_is_refused_without_a_formatte
 
 async def test_a_memo_that_is_cut_is_still_a_memo(tmp_path):
     memo = ChatReply(turn("GIVEUP", memo="cannot, since"), USAGE, "length")
-    candidate, records = await run(tmp_path, Asked([memo, LAST]), {**ON, "limits": {"steps": 2}})
+    _, records = await run(tmp_path, Asked([memo, LAST]), {**ON, "limits": {"steps": 2}})
     assert (of(records, "phase")[0].exit, of(records, "phase")[0].memo) == ("giveup", "cannot, since")
 
 
