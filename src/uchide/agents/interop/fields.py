@@ -4,7 +4,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from uchide.actions import FORMATS, Call
 from uchide.agents.interop.model import Act
@@ -42,16 +42,18 @@ def _part(value: object) -> str:
     return text(part.get("text")) or text(part.get("content"))
 
 
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
 def number(value: object) -> int:
     """A count; 0 for anything that is none."""
-    whole = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return int(value) if whole and isinstance(value, int | float) and value >= 0 else 0
+    return int(value) if _is_number(value) and value >= 0 else 0
 
 
 def money(value: object) -> float | None:
     """US dollars; None for anything that is no number."""
-    fits = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if fits and isinstance(value, int | float) else None
+    return float(value) if _is_number(value) else None
 
 
 def usage(value: object, cost: object = None) -> Usage | None:

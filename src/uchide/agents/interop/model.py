@@ -1,7 +1,7 @@
 """What every trajectory comes down to, whoever wrote it."""
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from uchide.records import Usage
 
@@ -55,7 +55,7 @@ class Imported:
     """Of ours, which name their patch by its hash; empty elsewhere."""
     declared: Usage | None = None
     """Totals as the file gives them; they may count calls that are no steps."""
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
     """What is odd about the file."""
 
     @property
