@@ -12,6 +12,7 @@ def test_a_reached_cap_stops_with_one_message_and_a_higher_one_goes_on(tmp_path)
     checkout.edit("experiments/x.yaml", "policy: {", "policy: {spend: {tokens: 350}, ")
     said = checkout.uchide("run", "x", code=1, QUICK_TOKENS="100")
     assert said.count("policy.spend.tokens is reached") == 1, said
+    assert said.count("failed: ") == 1, said
     spent, allowed, done, total = re.search(
         r"reached: ([\d,]+) tokens spent, (\d+) allowed; (\d+) of (\d+) rollouts are done", said
     ).groups()

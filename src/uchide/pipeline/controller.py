@@ -189,7 +189,7 @@ def _end_group(child: subprocess.Popen[bytes]) -> None:
 
 
 def _failures(run: Path, code: int, watcher: Watcher) -> dict[str, str]:
-    failures = _one_spend_limit(watcher.errors(), watcher)
+    failures = watcher.errors()
     if code == 0 and not failures:
         return {}
     for name in watcher.expected:
@@ -201,7 +201,7 @@ def _failures(run: Path, code: int, watcher: Watcher) -> dict[str, str]:
         check_room(run)
         tail = (run / "snakemake.log").read_text(encoding="utf-8", errors="replace").splitlines()[-15:]
         raise StageError(f"Snakemake ended with status {code}", hint="\n".join([*tail, f"all of it: {run}"]))
-    return failures
+    return _one_spend_limit(failures, watcher)
 
 
 def _one_spend_limit(failures: Mapping[str, str], watcher: Watcher) -> dict[str, str]:
