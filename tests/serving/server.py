@@ -30,6 +30,9 @@ class Server:
         with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as reply:
             return reply.read().decode()
 
+    def post(self, path: str) -> None:
+        urllib.request.urlopen(urllib.request.Request(f"{self.url}{path}", method="POST"), timeout=30).close()
+
     def metric(self, name: str) -> float:
         """Sum of a counter of `/metrics` over its labels."""
         lines = [line for line in self.get("/metrics").splitlines() if line.partition("{")[0].split(" ")[0] == name]

@@ -13,7 +13,7 @@ from uchide import llm
 from uchide.agents import trajectory
 from uchide.sandboxes import provider
 
-from . import case, expert, server, tiny_model
+from . import case, server, tiny_model
 
 pytestmark = [
     pytest.mark.sandbox,
@@ -28,20 +28,13 @@ AGENTS = {
 
 
 @pytest.fixture(scope="module")
-def mini(tmp_path_factory: pytest.TempPathFactory) -> case.Case:
-    return asyncio.run(case.prepare(expert.INSTANCE, tmp_path_factory.mktemp("case")))
-
-
-@pytest.fixture(scope="module")
 def tiny(mini: case.Case) -> tiny_model.Tiny:
     return asyncio.run(tiny_model.make(mini, AGENTS, provider("bwrap"), mini.folder / "tiny"))
 
 
 @pytest.fixture(scope="module")
 def llama(tiny: tiny_model.Tiny) -> Iterator[server.Server]:
-    port = server.free_port()
-    argv = [tiny_model.SERVE_PYTHON, tiny_model.HERE / "tiny" / "serve.py", tiny.gguf, str(port)]
-    with server.running(argv, port, tiny.folder / "server.log") as running:
+    with tiny_model.serve(tiny) as running:
         yield running
 
 

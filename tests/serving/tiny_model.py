@@ -4,7 +4,8 @@ import json
 import os
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from uchide.protocols import SandboxProvider
 from uchide.records import Candidate
 
+from . import server
 from .case import Case
 from .expert import Expert
 from .transcript import conversations
@@ -48,10 +50,6 @@ class Tiny:
     folder: Path
     candidates: Mapping[str, Candidate]
 
-    @property
-    def gguf(self) -> Path:
-        return self.folder / "model.gguf"
-
 
 async def make(case: Case, agents: Mapping[str, Mapping[str, Any]], sandboxes: SandboxProvider, folder: Path) -> Tiny:
     """Record one rollout of each agent (by a name for it), and learn them all by heart in one training."""
@@ -78,3 +76,12 @@ def learn(talks: Sequence[Any], folder: Path) -> None:
     said = log.read_text(errors="replace")
     assert done.returncode == 0, said[-2000:]
     print(f"{said}made in {time.monotonic() - began:.1f} s")
+
+
+@contextmanager
+def serve(tiny: Tiny) -> Iterator[server.Server]:
+    """llama.cpp's server with the model `tiny`."""
+    port = server.free_port()
+    argv = [SERVE_PYTHON, HERE / "tiny" / "serve.py", tiny.folder / "model.gguf", str(port)]
+    with server.running(argv, port, tiny.folder / "server.log") as running:
+        yield running

@@ -49,7 +49,7 @@ def write_checkpoint(out: Path, shape: Shape, weights: Weights, tokenizer: Token
         "pad_token_id": pad,
     }
     tokens = {
-        "tokenizer_class": "PreTrainedTokenizerFast",
+        "tokenizer_class": "Qwen2Tokenizer",
         "eos_token": "<|im_end|>",
         "pad_token": "<|endoftext|>",
         "model_max_length": CONTEXT,
@@ -101,7 +101,7 @@ def _add_vocabulary(writer: gguf.GGUFWriter, shape: Shape, tokenizer: Tokenizer)
         texts.append(text if text is not None else f"[unused {number}]")
         kinds.append(kind)
     writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
+    writer.add_tokenizer_pre("qwen2")
     writer.add_token_list(texts)
     writer.add_token_types(kinds)
     writer.add_token_merges([" ".join(pair) for pair in data["model"]["merges"]])
