@@ -16,6 +16,7 @@ from uchide.agents.blueprint.nodes.reproduce import read_pairs
 from uchide.agents.blueprint.state import AgentState, ContextBundle, Discrepancy, GatherQueue, Note, TodoTest
 from uchide.agents.blueprint.tree import files_of, only, put_share, put_tree, share_of, tree_of
 from uchide.patches import snapshot
+from uchide.protocols import SandboxSpec
 from uchide.testing import instance_spec
 
 PYTHON = """Traceback (most recent call last):
@@ -84,19 +85,13 @@ async def test_only_files_of_the_repository_exist(tmp_path):
     async with opened(tmp_path, {"a b.py": "", "pkg/c.py": ""}) as sandbox:
         (sandbox.testbed / "out.py").symlink_to("/etc/hostname")
         (sandbox.testbed / "in.py").symlink_to("calc.py")
-        asked = [
-            "calc.py",
-            "a b.py",
-            "pkg",
-            "pkg/../calc.py",
-            "../share/x",
-            "out.py",
-            "in.py",
-            ".git/config",
-            "",
-            "x\ny",
-        ]
-        assert await reading.existing(sandbox, asked) == ["calc.py", "a b.py", "pkg/../calc.py", "in.py"]
+        there = ["calc.py", "a b.py", "in.py"]
+        absent = ["pkg", "../share/x", "/etc/hostname", "out.py", ".git/config", "", "x\ny"]
+        assert await reading.existing(sandbox, [*absent, *there]) == there
+    assert [reading.plain(path) for path in ("/testbed/a.py", "./a.py", " pkg/../a.py", "../x")] == [
+        *["a.py"] * 3,
+        "../x",
+    ]
 
 
 def test_the_queue_gives_each_file_once():
@@ -133,10 +128,8 @@ def test_notes_are_grouped_by_file_and_line_without_the_irrelevant():
             Note(path="a.py", text="wrong track", relevant=False),
         )
     )
-    again = reading.bundle(second, made)
-    assert [(file.path, [note.text for note in file.notes]) for file in again.files] == [
-        ("b.py", ["two", "five", "nine"])
-    ]
+    (file,) = reading.bundle(second, made).files
+    assert (file.path, [note.text for note in file.notes]) == ("b.py", ["two", "five", "nine"])
 
 
 def test_related_tests_come_first():
@@ -243,9 +236,7 @@ async def test_a_tree_is_put_back_byte_for_byte_here_and_elsewhere(tmp_path):
         assert content(first.testbed) == messy
         await put_tree(first, base, only(kept, ["new/ö \n x"]))
         assert content(first.testbed) == clean | {"new/ö \n x": messy["new/ö \n x"]}
-    async with LocalProvider().open(
-        instance_spec(make_blueprint_task(tmp_path / "2").instance, tmp_path / "tree", None, None)
-    ) as second:
+    async with LocalProvider().open(SandboxSpec(tmp_path / "tree")) as second:
         assert await snapshot(second) == base
         await put_tree(second, base, kept)
         assert content(second.testbed) == messy

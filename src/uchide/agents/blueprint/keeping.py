@@ -5,11 +5,23 @@ from uchide.agents.blueprint.tree import only, put_tree, tree_of
 from uchide.agents.blueprint.work import Work
 from uchide.errors import PatchError
 from uchide.patches import changed_files
+from uchide.protocols import Command
+
+_USABLE = """tmp=${TMPDIR:-/tmp}; chmod u+rwx /testbed /share "$tmp" 2>/dev/null
+head -c 1000000 /dev/zero > "$tmp/uchide-probe" 2>/dev/null || rm -rf "$tmp"/* "$tmp"/.[!.]*
+rm -f "$tmp/uchide-probe"; mkdir -p "$tmp/home"
+"""
+
+
+async def make_usable(work: Work) -> None:
+    """Folders that an agent or a test has locked, and a full `/tmp`, are no reason for our own commands to fail."""
+    await work.session.sandbox.run(Command(("/bin/sh", "-c", _USABLE), cwd="/", timeout_s=60))
 
 
 async def keep(work: Work, what: str) -> bytes | None:
     """The work tree as it is; None, with a warning, when it cannot be kept."""
     session = work.session
+    await make_usable(work)
     try:
         kept = await tree_of(session.sandbox, session.base_tree)
     except PatchError as error:
@@ -34,6 +46,7 @@ async def put_back(work: Work, tree: bytes, what: str) -> bool:
 async def put_back_all_but_tests(work: Work) -> list[str]:
     """Undo every change but new test files and what was added beside them; the added paths that stay."""
     session = work.session
+    await make_usable(work)
     try:
         changes = await changed_files(session.sandbox, session.base_tree)
     except PatchError as error:

@@ -1,6 +1,7 @@
 """The reading list of GATHER_CONTEXT: what failing output names, the queue itself, and the notes made into a bundle."""
 
 import builtins
+import posixpath
 import re
 from collections.abc import Iterable, Sequence
 from itertools import groupby
@@ -36,10 +37,7 @@ def asserted_names(output: str) -> list[str]:
 
 def plain(path: str) -> str:
     """A path relative to the repository, as the queue keeps it."""
-    path = path.strip().removeprefix(f"{ROOT}/")
-    while path.startswith("./"):
-        path = path[2:]
-    return path
+    return posixpath.normpath(path.strip()).removeprefix(f"{ROOT}/")
 
 
 async def existing(sandbox: Sandbox, paths: Iterable[str]) -> list[str]:

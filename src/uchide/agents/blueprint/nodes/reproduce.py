@@ -5,7 +5,7 @@ import json
 from pydantic import TypeAdapter, ValidationError
 
 from uchide.agents.blueprint import runs
-from uchide.agents.blueprint.keeping import put_back_all_but_tests, warn
+from uchide.agents.blueprint.keeping import make_usable, put_back_all_but_tests, warn
 from uchide.agents.blueprint.state import AgentState, Discrepancy
 from uchide.agents.blueprint.subsession import Subsession
 from uchide.agents.blueprint.toolset import Bench
@@ -99,6 +99,7 @@ def read_pairs(text: str) -> list[Discrepancy] | str:
 
 
 async def _new_test_files(work: Work) -> list[str]:
+    await make_usable(work)
     try:
         changes = await changed_files(work.session.sandbox, work.session.base_tree)
     except PatchError:
