@@ -48,13 +48,24 @@ async def _run(work: Work) -> None:
     finally:
         await model.aclose()
         ledger.close()
+    for instance_id in work.spec.ids:
+        _scratch(work, instance_id).unlink(missing_ok=True)
     work.finish()
+
+
+def _trajectory(work: Work, instance_id: str) -> Path:
+    config = work.spec.config
+    return work.part.file(trajectory_path(f"{config['arm']}.{config['run']}.{instance_id}"))
+
+
+def _scratch(work: Work, instance_id: str) -> Path:
+    """What a killed rollout goes on from; kept until all rows of the job are there."""
+    return scratch_dir() / f"{digest(str(_trajectory(work, instance_id)))[:32]}.sqlite"
 
 
 def _task(work: Work, where: Place, regression: tuple[str, ...] | None) -> Task:
     config = work.spec.config
-    name = f"{config['arm']}.{config['run']}.{where.instance.instance_id}"
-    trajectory = work.part.file(trajectory_path(name))
+    trajectory = _trajectory(work, where.instance.instance_id)
     trajectory.unlink(missing_ok=True)
     return Task(
         config["arm"],
@@ -66,7 +77,7 @@ def _task(work: Work, where: Place, regression: tuple[str, ...] | None) -> Task:
         where.python_home,
         trajectory,
         regression=regression,
-        scratch=scratch_dir() / f"{digest(str(trajectory))[:32]}.sqlite",
+        scratch=_scratch(work, where.instance.instance_id),
     )
 
 
