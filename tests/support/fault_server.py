@@ -27,6 +27,8 @@ class Asked:
     body: dict[str, Any]
     headers: dict[str, str]
     at: float
+    in_flight: int = 1
+    """Requests that the server has at this moment, this one included."""
 
     @property
     def messages(self) -> list[dict[str, Any]]:
@@ -183,9 +185,9 @@ class FaultServer:
 
     def take(self, body: dict[str, Any], headers: dict[str, str]) -> Step:
         with self._lock:
-            asked = Asked(next(self._numbers), body, headers, time.monotonic())
-            self.asked.append(asked)
             self.in_flight += 1
+            asked = Asked(next(self._numbers), body, headers, time.monotonic(), self.in_flight)
+            self.asked.append(asked)
             self.most_in_flight = max(self.most_in_flight, self.in_flight)
             step = next(self._steps, None)
         if step is None:

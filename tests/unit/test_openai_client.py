@@ -102,6 +102,23 @@ async def test_every_try_is_logged(caplog):
 
 
 # --- 429 -------------------------------------------------------------------------------------------------------------
+async def test_one_request_with_bad_answers_makes_no_other_wait():
+    def answer(asked):
+        return ABORT if asked.messages[0]["content"] == "poison" else good("fine")
+
+    with serving(*[answer] * 99) as server:
+        async with client(server, retry={"attempts": 3, "base_s": 0.4, "max_s": 0.4}) as model:
+            await ask(model)
+            poison = asyncio.create_task(ask(model, "poison"))
+            began = time.monotonic()
+            for _ in range(5):
+                assert (await ask(model)).text == "fine"
+            assert time.monotonic() - began < 0.35
+            with pytest.raises(ModelError, match="abort"):
+                await poison
+            assert time.monotonic() - began > 0.4
+
+
 @pytest.mark.parametrize("wish", ["0.3", "date", "ms"])
 async def test_a_pause_is_as_long_as_the_server_wishes(wish):
     later = format_datetime(datetime.now(UTC) + timedelta(seconds=1.7), usegmt=True)  # whole seconds
@@ -123,11 +140,10 @@ async def test_one_refusal_makes_all_rollouts_wait_and_halves_what_is_in_flight(
             await asyncio.gather(*(ask(model, str(n)) for n in range(40)))
             limit = model._servers.all[0].lanes.limit
     refused = server.asked[0].at
-    early = [asked for asked in server.asked if 0.1 < asked.at - refused < 0.28]
-    assert early == []
-    assert server.most_in_flight <= 8
-    after = sorted(asked.at for asked in server.asked if asked.at - refused > 0.28)
-    assert after[3] - after[0] < 0.02 <= after[5] - after[0] + 0.02, "four at once to begin with"
+    assert [asked for asked in server.asked if 0.2 < asked.at - refused < 0.28] == []
+    assert 5 < server.most_in_flight <= 8
+    after = [asked.in_flight for asked in server.asked if asked.at - refused >= 0.28]
+    assert max(after[:8]) <= 5, "four at once to begin with"
     assert 4 < limit <= 8, "and more again with every success"
 
 
@@ -153,7 +169,7 @@ async def test_a_server_that_refuses_for_too_long_is_a_matter_of_infrastructure(
             assert 3 <= asked <= 8
             with pytest.raises(RateLimited):  # the next row does not wait as long again
                 await ask(model)
-            assert len(server.asked) <= asked + 1
+            assert len(server.asked) <= asked + 2
 
 
 async def test_a_pause_longer_than_our_patience_is_not_waited_for():

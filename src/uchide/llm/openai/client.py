@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
 _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
+_LATER = "the row is marked as a failure of infrastructure and made again when you run the same command again"
 _LOG = logging.getLogger(__name__)
 
 
@@ -33,6 +34,8 @@ class _Effort:
     started: float
     bad: int = 0
     """Bad answers."""
+    resumes: float = float("-inf")
+    """When it may be sent again (monotonic): a bad answer makes this request wait, not all."""
     wasted: Usage = field(default_factory=Usage)
     """Tokens of answers that were thrown away."""
 
@@ -68,7 +71,7 @@ class OpenAIChat:
                 started = time.monotonic()
                 result = await self._send(server, body, len(request.messages), effort)
             if isinstance(result, Parsed):
-                server.succeeded()
+                server.succeeded(started)
                 return self._reply(result, effort)
             server.failed(result, started)
             self._count(result, effort)
@@ -94,15 +97,15 @@ class OpenAIChat:
         pause than the configuration puts up with."""
         busy, allowed = server.pause.left_s(), self._config.retry.seconds
         patience = allowed - (time.monotonic() - effort.started)
-        if busy and (busy > patience or server.given_up()):
-            raise RateLimited(
-                f"{self._place(server)} refuses for another {busy:.0f} s (429); model.retry.seconds allows {allowed:g}",
-                hint="the row is marked as a failure of infrastructure and tried again when you run the command again",
-            )
-        wait = self._wait_s(server)
-        if wait:
+        if busy and server.given_up():
+            raise RateLimited(f"{self._place(server)} still refuses (429) after {_seconds(allowed)}", hint=_LATER)
+        if busy and busy > patience:
+            wish = f"{self._place(server)} asks to wait for another {busy:.0f} s (429)"
+            raise RateLimited(f"{wish}, more than {_seconds(allowed)}", hint=_LATER)
+        wait = max(self._wait_s(server), effort.resumes - time.monotonic())
+        if wait > 0:
             await asyncio.sleep(wait)
-        return bool(wait)
+        return wait > 0
 
     def _wait_s(self, server: Server) -> float:
         """Seconds until a server may be asked. Servers that are given up are tried once by every new request."""
@@ -111,16 +114,15 @@ class OpenAIChat:
     def _count(self, fault: Fault, effort: _Effort) -> None:
         """After a failure: raises when there is no point in another try."""
         retry = self._config.retry
-        effort.bad += fault.kind == "answer"
+        if fault.kind in {"server", "answer"}:
+            effort.resumes = time.monotonic() + retry.pause_s(effort.bad)
+            effort.bad += 1
         over = time.monotonic() - effort.started >= retry.seconds or self._servers.given_up()
         if not over and effort.bad < retry.attempts:
             _LOG.warning("%s; trying again", fault.message)
             return
         if fault.kind == "busy":
-            raise RateLimited(
-                f"{fault.message}; it has refused for {retry.seconds:g} s (model.retry.seconds)",
-                hint="the row is marked as a failure of infrastructure and tried again when you run the command again",
-            )
+            raise RateLimited(f"{fault.message}; it has refused for {_seconds(retry.seconds)}", hint=_LATER)
         hint = "is the server running, and is model.base_url right?" if fault.kind == "connect" else ""
         raise ModelError(f"{fault.message}; given up (model.retry)", hint=hint)
 
@@ -145,7 +147,7 @@ class OpenAIChat:
     async def _exchange(self, server: Server, body: dict[str, Any], turn: int) -> Parsed | Fault:
         import openai
 
-        place = self._place(server)
+        place, started = self._place(server), time.monotonic()
         try:
             completions = self._client(server.url).chat.completions.with_raw_response
             # As `extra_body`, since the package would check every message of every request: 80 ms of CPU for 400.
@@ -156,7 +158,7 @@ class OpenAIChat:
                 return faults.of_error_object(place, error.error)
             return Fault("answer", f"{place} gave a malformed answer: {error}")
         except openai.APIStatusError as error:
-            return await self._refused(server, error)
+            return await self._refused(server, error, started)
         except openai.APITimeoutError as error:
             return self._timed_out(place, error)
         except openai.APIConnectionError as error:
@@ -176,12 +178,14 @@ class OpenAIChat:
             hint="raise model.timeout_s, or ask for shorter answers (max_tokens of the agent's sampling)",
         )
 
-    async def _refused(self, server: Server, error: "openai.APIStatusError") -> Fault:
+    async def _refused(self, server: Server, error: "openai.APIStatusError", started: float) -> Fault:
         try:
             return faults.of_status(self._place(server), error.status_code, error.body, error.response.headers)
         except ContextOverflow:
+            server.succeeded(started)
             raise
         except ModelError as found:
+            server.succeeded(started)  # it is up, and right
             about_model = error.status_code == 404 or (error.status_code == 400 and _MODEL.search(error.message))
             if about_model and await self._catalogue.known(self._client(server.url)):
                 names = self._catalogue.names
@@ -208,6 +212,10 @@ class OpenAIChat:
             timeout = openai.Timeout(self._config.timeout_s, connect=self._config.connect_timeout_s)
             self._clients[url] = openai.AsyncOpenAI(base_url=url, api_key=self._key, timeout=timeout, max_retries=0)
         return self._clients[url]
+
+
+def _seconds(allowed: float) -> str:
+    return f"{allowed:g} s (model.retry.seconds)"
 
 
 def _sum(wasted: Usage, usage: Usage | None) -> Usage:

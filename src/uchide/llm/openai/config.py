@@ -2,6 +2,7 @@
 
 import difflib
 import os
+import random
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import urlsplit
@@ -49,6 +50,10 @@ class Retry(Section):
     """First pause; doubled with every failure in a row, with a random part."""
     max_s: float = Field(default=60.0, gt=0)
     """Longest pause that we choose ourselves; `Retry-After` may ask for more."""
+
+    def pause_s(self, failures: int) -> float:
+        """Seconds to wait after this many failures in a row, from 0."""
+        return min(self.max_s, self.base_s * 2.0 ** min(failures, 30)) * random.uniform(0.5, 1.0)
 
 
 def _several(value: object) -> object:

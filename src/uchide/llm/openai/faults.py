@@ -14,12 +14,13 @@ from uchide.redact import scrub
 LONGEST_PAUSE_S = 86_400.0
 """A server cannot ask us to wait for longer than a day."""
 
-Kind = Literal["connect", "answer", "busy"]
+Kind = Literal["connect", "server", "answer", "busy"]
 
 
 @dataclass(frozen=True)
 class Fault:
-    """A failure that may pass: the server could not be reached, its answer was bad, or it is too busy (429)."""
+    """A failure that may pass: the server could not be reached, it failed (5xx), this one answer was bad, or it is too
+    busy (429)."""
 
     kind: Kind
     message: str
@@ -71,7 +72,7 @@ def of_status(place: Place, status: int, body: object, headers: Mapping[str, str
     if _is_overflow(status, body, said):
         raise ContextOverflow(about, hint="the conversation must be compacted")
     if status >= 500 or status in _PASSING:
-        return Fault("answer", about, retry_after(headers))
+        return Fault("server", about, retry_after(headers))
     raise permanent(about, _advice(status, said))
 
 

@@ -84,9 +84,11 @@ class Lanes:
         finally:
             self._leave()
 
-    def grow(self) -> None:
-        self.limit = min(float(self.most), self.limit + 1 / self.limit)
-        self._call()
+    def grow(self, started: float) -> None:
+        """After a success; one that was under way at the last refusal says nothing about now."""
+        if started > self.shrunk:
+            self.limit = min(float(self.most), self.limit + 1 / self.limit)
+            self._call()
 
     def shrink(self, started: float) -> None:
         """Halve, but once for all requests that were under way together."""
@@ -126,10 +128,11 @@ class Server:
         """Seconds until it should be tried again after a failure."""
         return max(0.0, self.rests_until - time.monotonic())
 
-    def succeeded(self) -> None:
+    def succeeded(self, started: float) -> None:
+        """An answer to a request sent at `started` (monotonic), if only that the request is wrong."""
         self.answered, self.rounds, self.since = True, 0, None
         self.rests_until = float("-inf")
-        self.lanes.grow()
+        self.lanes.grow(started)
 
     def failed(self, fault: Fault, started: float) -> None:
         """Rest after a failure of a request sent at `started` (monotonic)."""
@@ -138,13 +141,13 @@ class Server:
         self.answered |= fault.kind != "connect"
         seconds = fault.retry_after_s
         if seconds is None or fault.kind != "busy":
-            seconds = max(seconds or 0.0, self._delay())
+            seconds = max(seconds or 0.0, self.retry.pause_s(self.rounds))
         if fault.kind == "busy":
             self.lanes.shrink(started)
             self.pause.extend(seconds, fault.message)
         if started >= self.rests_until:
             self.rounds += 1
-            if fault.kind != "busy":
+            if fault.kind in {"connect", "server"}:
                 self.rests_until = now + seconds
 
     def given_up(self) -> bool:
@@ -154,10 +157,6 @@ class Server:
         if not self.answered and self.rounds >= self.retry.attempts:
             return True
         return time.monotonic() - self.since >= self.retry.seconds
-
-    def _delay(self) -> float:
-        longest = min(self.retry.max_s, self.retry.base_s * 2.0 ** min(self.rounds, 30))
-        return longest * random.uniform(0.5, 1.0)
 
 
 class Servers:
