@@ -31,10 +31,16 @@ def test_a_native_step_without_a_call_is_no_turn():
     assert isinstance(found, FormatError)
 
 
-def test_a_call_with_no_text_beside_it_says_what_is_missing():
-    found = read("", calls=[LS])
+@pytest.mark.parametrize(
+    ("text", "thought"), [("", ""), ("I look around.", "I look around."), ("<think>x</think>", "<think>x</think>")]
+)
+def test_a_call_without_a_workflow_line_is_a_step_at_an_unnamed_place(text, thought):
+    assert read(text, calls=[LS]) == Turn("", thought, "ls", "")
+
+
+def test_a_call_beside_a_wrong_workflow_line_is_no_turn():
+    found = read("WORKFLOW: W99\nTHOUGHT: x", calls=[LS])
     assert isinstance(found, FormatError)
-    assert "WORKFLOW" in found.reason
 
 
 @pytest.mark.parametrize("form", list(FORMATS))

@@ -274,7 +274,7 @@ async def test_native_calls_are_announced_answered_and_refused_through_the_api(t
     assert model.requests[1][-1].tool_call_id == "c0"
     assert refused.format_error in model.requests[1][-1].content
     assert model.requests[2][-1].content == "<returncode>0</returncode>\n<output>\nhi\n</output>"
-    assert "no text beside it" in unsaid.format_error
+    assert (unsaid.token, unsaid.action, unsaid.format_error) == ("", "touch ran", None)
     assert texted.format_error == "there is no call of the tool bash"
 
 

@@ -269,7 +269,8 @@ async def test_a_long_observation_keeps_head_and_tail(tmp_path):
     options = {"limits": {"steps": 1, "output_chars": 1000}}
     _, _, records = await play(tmp_path, [turn("W0", command)], options)
     seen = of(records, "turn")[0].observation
-    assert "A" * 500 + "\n[... 199,000 characters (0 lines) and 8,801,001 more bytes left out ...]\n" + "B" * 499 in seen
+    gone = "[... 199,000 characters (0 lines) and 8,801,001 more bytes left out ...]"
+    assert "A" * 500 + f"\n{gone}\n" + "B" * 499 in seen
     assert len(seen) < 1200
 
 

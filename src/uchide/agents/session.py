@@ -62,10 +62,10 @@ class Session:
             raise RolloutEnded("time_limit")
         return left
 
-    def check(self) -> None:
-        """Raises RolloutEnded when a limit of the whole rollout is reached."""
+    def check(self, *, is_turn: bool = True) -> None:
+        """Raises RolloutEnded when a limit of the whole rollout is reached; a call within a turn is no step."""
         limits, used = self.limits, self.usage
-        if self.turns >= limits.steps:
+        if is_turn and self.turns >= limits.steps:
             raise RolloutEnded("step_limit")
         if used.prompt_tokens + used.completion_tokens >= limits.tokens:
             raise RolloutEnded("token_limit")
@@ -87,7 +87,7 @@ class Session:
 
         Raises RolloutEnded at a limit or when the answer does not come in time, ModelError as the model does.
         """
-        self.check()
+        self.check(is_turn=is_turn)
         task = self.task
         request = ChatRequest(
             messages,

@@ -43,7 +43,15 @@ class PartKind:
 
 _SANDBOX = ("sandboxes/guest.py", "sandboxes/etc/*")
 _RUNNER = ("tools/run_tests.py", "tools/_test_*.py", *_SANDBOX)
-_AGENT = ("agents/**/*.md", "agents/**/*.yaml", "llm/**/*.py", "llm/**/*.yaml", "tools/**/*.py", *_SANDBOX)
+_AGENT = (
+    "agents/**/*.md",
+    "agents/**/*.yaml",
+    "llm/**/*.py",
+    "llm/**/*.yaml",
+    "llm/**/*.md",
+    "tools/**/*.py",
+    *_SANDBOX,
+)
 """Models are imported by name, which no import statement shows."""
 _PAGE = ("report/**/*.j2", "report/**/*.css")
 

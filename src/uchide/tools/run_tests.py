@@ -4,7 +4,8 @@
 
 $UCHIDE_RUNNER says how: {"runner": "pytest"|"django"|"unittest", "argv": [...]}. Without ids the whole suite runs.
 --out gets one JSON line per test: {"id", "status", "phase", "message", "duration_s"}, last {"end": rc, "collected": n};
-with --collect {"id"} lines, and the ids alone on standard output. Statuses: passed failed error skipped xfailed xpassed timeout not_found crashed.
+with --collect {"id"} lines, and the ids alone on standard output.
+Statuses: passed failed error skipped xfailed xpassed timeout not_found crashed.
 Exit: 0 all asked tests passed, skipped or xfailed; 1 some did not; 2 usage, or nothing collected.
 
 Two processes. The driver (this file) starts workers (_test_hooks.py), each in a process group of its own, and reads

@@ -166,7 +166,7 @@ def _outcome(record: TurnRecord, *, has_tokens: bool) -> Iterator[str]:
         if extra:
             yield f"a format error together with {' and '.join(extra)}"
         return
-    if has_tokens and not record.token:
+    if has_tokens and not record.token and not record.tool_calls:  # a silent API call is a step without a token
         yield "neither a token nor a format error"
     if has_tokens and record.token[:1] == "W" and record.action is None:
         yield f"{record.token} without an action"

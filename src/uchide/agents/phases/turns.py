@@ -63,10 +63,13 @@ def parse_turn(reply: ChatReply, form: ActionFormat, steps: int, *, handover: bo
 
 
 def _parse(reply: ChatReply, form: ActionFormat, steps: int, handover: bool) -> Turn | FormatError:
-    draft = parse_draft(reply.text, steps, handover=handover)
+    if form.native and reply.tool_calls and not _WORKFLOW.match(without_reasoning(reply.text)):
+        # Models trained on API tools often call without a word: a step like any other, at a place they did not name.
+        draft: Draft | FormatError = Draft("", reply.text.strip(), "", marked=True)
+    else:
+        draft = parse_draft(reply.text, steps, handover=handover)
     if isinstance(draft, FormatError):
-        silent = reply.tool_calls and not reply.text.strip()
-        return FormatError("the call has no text beside it; write the `WORKFLOW:` line first") if silent else draft
+        return draft
     action = read_action(draft.answer, reply, form)
     if isinstance(action, FormatError):
         return action
