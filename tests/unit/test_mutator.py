@@ -8,7 +8,7 @@ from uchide.actions import FORMATS, Call
 from uchide.agents.phases.agent import create as create_agent
 from uchide.errors import ConfigError, ModelError
 from uchide.llm import create
-from uchide.llm.mutator.model import playbook
+from uchide.llm.mutator.playbook import playbook
 from uchide.protocols import ChatModel, ChatRequest, Message, Sampling
 
 PHASES = (
@@ -61,7 +61,7 @@ async def test_a_command_that_fails_gives_the_phase_up_and_says_why(phase: str, 
 
 
 def test_the_playbook_covers_the_built_in_phases() -> None:
-    assert set(playbook()) == set(PHASES)
+    assert set(playbook()) == {*PHASES, "FREE"}
     assert create_agent({}).name == "phases"
 
 
