@@ -26,7 +26,7 @@ from support.local import LocalProvider
 from uchide.actions import FORMATS
 from uchide.agents.blueprint.agent import BlueprintAgent
 from uchide.agents.blueprint.spec import load_spec
-from uchide.errors import ConfigError
+from uchide.errors import ConfigError, ContextOverflow
 from uchide.records import Candidate
 
 SHORT = {"REPRODUCE_ISSUE.1": (WRITE_UNITTESTS, "ok"), "GATHER_CONTEXT.1": READ_ALL}
@@ -140,6 +140,15 @@ async def test_without_readable_discrepancies_the_issue_speaks_for_itself(tmp_pa
     candidate, _, _ = await play(tmp_path, options={"limits": {"steps": 1}}, model=model)
     assert candidate.warnings == ("the discrepancies of the issue could not be read: the array is empty",)
     assert "One test for each" not in model.of("REPRODUCE_ISSUE")[0].messages[1].content
+
+
+async def test_an_issue_too_long_for_the_model_ends_honestly(tmp_path):
+    def refuse(_):
+        raise ContextOverflow("too long")
+
+    candidate, _, records = await play(tmp_path, model=Player(HAPPY, discrepancies=refuse))
+    assert candidate.exit_status == "context_exceeded"
+    assert records[-1].exit_status == "context_exceeded"
 
 
 async def test_an_edge_that_is_not_declared_cannot_be_taken(tmp_path):

@@ -10,8 +10,9 @@ from uchide.agents.blueprint.state import AgentState, Discrepancy
 from uchide.agents.blueprint.subsession import Subsession
 from uchide.agents.blueprint.toolset import Bench
 from uchide.agents.blueprint.work import NodeResult, Work
+from uchide.agents.session import RolloutEnded
 from uchide.agents.trajectory import CallRecord, MessageRecord
-from uchide.errors import PatchError
+from uchide.errors import ContextOverflow, PatchError
 from uchide.patches import changed_files
 from uchide.protocols import Message
 from uchide.testing.paths import is_test_file
@@ -60,7 +61,10 @@ async def _discrepancies(state: AgentState, work: Work) -> tuple[Discrepancy, ..
     ]
     reason = ""
     for _ in range(_TRIES):
-        reply = await session.ask(messages, place=NAME, role=ROLE, is_turn=False)
+        try:
+            reply = await session.ask(messages, place=NAME, role=ROLE, is_turn=False)
+        except ContextOverflow:
+            raise RolloutEnded("context_exceeded") from None
         record = CallRecord(
             turn=session.turns + 1,
             phase=NAME,
