@@ -171,9 +171,24 @@ async def test_nudges_come_once_each_at_their_turns(tmp_path):
     assert "edges" in found[60]
 
 
+async def test_habits_draw_a_warning(tmp_path):
+    same, wrong = [bash("true")] * 4, [bash(f"exit 3 # {number}") for number in range(4)]
+    moves = (*same, *wrong, bash("exit 4"), "Done.")
+    async with opened(tmp_path, moves, {"limits": {"failures": 3}}) as (work, records, _):
+        await converse(work)
+    said = [turn.observation.rpartition("</output>")[2].strip() for turn in turns(records)[:-1]]
+    assert ["same call 3 times" in said[2], "same call 4 times" in said[3]] == [True, True]
+    assert ["3 calls all failed" in said[6], "4 calls all failed" in said[7]] == [True, True]
+    assert [text for number, text in enumerate(said) if text and number not in (2, 3, 6, 7)] == []
+
+
 async def test_the_turn_budget_ends_it_after_its_last_call_was_run(tmp_path):
     options = {"nodes": {"IMPLEMENT": {"turns": 3}}}
-    async with opened(tmp_path, [bash("echo x >> f")] * 9, options) as (work, records, model):
+    async with opened(tmp_path, [bash(f"echo x >> f # {number}") for number in range(9)], options) as (
+        work,
+        records,
+        model,
+    ):
         assert (await converse(work)).how == "turn_limit"
         assert len(model.requests) == 3
         assert (work.session.sandbox.testbed / "f").read_text() == "x\n" * 3

@@ -12,6 +12,7 @@ from typing import Literal
 
 from uchide.actions import Call, FormatError
 from uchide.agents.blueprint.compression import Compressor
+from uchide.agents.blueprint.habits import Habits
 from uchide.agents.blueprint.state import AgentState
 from uchide.agents.blueprint.toolset import Bench, ToolResult, call_tool, tool_specs
 from uchide.agents.blueprint.work import Work
@@ -62,6 +63,7 @@ class Subsession:
         self._check = check
         self._specs = tool_specs(self._node.tools) if work.prompts.format.native else ()
         self._memory = Compressor(work, name, state.visits.get(name, 0), opening, self._node.compression)
+        self._habits = Habits(work.session.limits)
         self._errors_in_a_row = 0
 
     async def run(self) -> Finished:
@@ -71,6 +73,7 @@ class Subsession:
             turn = await self._ask()
             if turn.call is not None:
                 turn.result = await call_tool(turn.call, self._node.tools, self._bench)
+                self._habits.seen(turn.call, turn.result)
             elif turn.format_error is None:
                 turn.refused = await self._check(self._bench)
                 if not turn.refused:
@@ -110,12 +113,18 @@ class Subsession:
         if turn.format_error is not None:
             parts = [prompts.render("format_error.md", reason=turn.format_error, example=prompts.format.example)]
         elif turn.result is not None:
-            parts = [turn.result.text]
+            parts = [turn.result.text, *self._warnings()]
         else:
             parts = [prompts.render("not_finished.md", reason=turn.refused)]
         if nudge := self._node.nudges.get(number):
             parts.append(prompts.nudge(nudge, self._state, self._work.session.task))
         return "\n\n".join(parts)
+
+    def _warnings(self) -> list[str]:
+        prompts, habits = self._work.prompts, self._habits
+        repeating = [prompts.render("repeating.md", times=habits.repeats)] if habits.repeating else []
+        failing = [prompts.render("failing.md", times=habits.failures)] if habits.failing else []
+        return repeating + failing
 
     def _close(self, turn: _Turn, observation: str | None) -> None:
         """Record the turn, and let the conversation grow by it. Raises RolloutEnded at too many format errors."""
