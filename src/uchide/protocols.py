@@ -5,7 +5,7 @@ module may speak them. What passes through them in memory is a plain frozen data
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Protocol
@@ -165,6 +165,8 @@ class ChatRequest:
     role: str = "agent"
     tools: tuple[ToolSpec, ...] = ()
     """Tools of the API; empty unless the action format is `native`."""
+    paused: Callable[[], AbstractContextManager[None]] = nullcontext
+    """Entered by a model while it waits for its turn or for a server that refuses: such time is not the rollout's."""
 
 
 @dataclass(frozen=True)

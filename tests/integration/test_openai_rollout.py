@@ -117,6 +117,14 @@ async def test_a_server_that_dies_for_good_is_infrastructure_and_keeps_what_was_
 TRAJECTORY = "trajectories/main.r01_s1001.toy__calc-1.jsonl.zst"
 
 
+async def test_waiting_for_a_busy_server_is_not_the_rollouts_time(tmp_path):
+    with serving(STEPS[0], busy("3.0"), *STEPS[1:]) as server:
+        candidate, records = await roll(tmp_path, server, {"limits": {"wall_time_s": 2.9}})
+    assert candidate.exit_status == "completed"
+    assert candidate.wall_seconds > 3.0
+    assert records[-1].t < 2.9
+
+
 async def test_persistent_429_is_infrastructure_and_a_later_run_succeeds(tmp_path):
     with serving(*STEPS[:2], *[busy("0.05")] * 50) as server:
         with pytest.raises(RateLimited) as caught:

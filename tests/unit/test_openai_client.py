@@ -224,6 +224,18 @@ async def test_a_permanent_error_is_sent_once_and_says_what_to_do(step, hint):
     assert hint in caught.value.hint
 
 
+@pytest.mark.parametrize("refusal", [error(400, "cannot parse message 7"), error(422, "bad content")])
+async def test_a_refusal_by_a_server_that_answers_others_is_of_that_conversation(refusal):
+    with serving(good("fine"), refusal, good("fine")) as server:
+        async with client(server) as model:
+            await ask(model)
+            with pytest.raises(ModelError) as caught:
+                await ask(model)
+            await ask(model)
+    assert caught.value.retryable
+    assert len(server.asked) == 3
+
+
 async def test_a_secret_in_an_error_is_taken_out(monkeypatch):
     monkeypatch.setenv("MY_SERVER_KEY", "very-secret-value-1")
     with serving(error(401, "key very-secret-value-1 is unknown")) as server:

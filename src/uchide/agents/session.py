@@ -2,7 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
 from uchide.agents.limits import RolloutLimits
@@ -45,6 +46,8 @@ class Session:
     limits: RolloutLimits
     tools: tuple[str, ...] = ()
     started: float = field(default_factory=time.monotonic)
+    waited: float = 0.0
+    """Seconds spent waiting for a model's server to take requests again."""
     turns: int = 0
     format_errors: int = 0
     usage: Usage = field(default_factory=Usage)
@@ -52,8 +55,8 @@ class Session:
     warnings: list[str] = field(default_factory=list)
 
     def elapsed(self) -> float:
-        """Seconds since the rollout began."""
-        return time.monotonic() - self.started
+        """Seconds since the rollout began, without those it stood in a model's queue."""
+        return time.monotonic() - self.started - self.waited
 
     def seconds_left(self) -> float:
         """Seconds until the rollout's wall time is up. Raises RolloutEnded("time_limit") when it is."""
@@ -61,6 +64,17 @@ class Session:
         if left <= 0:
             raise RolloutEnded("time_limit")
         return left
+
+    @contextmanager
+    def _paused(self, deadline: asyncio.Timeout) -> Iterator[None]:
+        """Stop the rollout's clock."""
+        start, left = time.monotonic(), self.seconds_left()
+        deadline.reschedule(None)
+        try:
+            yield
+        finally:
+            self.waited += time.monotonic() - start
+            deadline.reschedule(asyncio.get_running_loop().time() + left)
 
     def check(self, *, is_turn: bool = True) -> None:
         """Raises RolloutEnded when a limit of the whole rollout is reached; a call within a turn is no step."""
@@ -89,17 +103,18 @@ class Session:
         """
         self.check(is_turn=is_turn)
         task = self.task
-        request = ChatRequest(
-            messages,
-            sampling or self.sampling,
-            session=task.candidate_id,
-            group=task.instance.instance_id,
-            place=place,
-            role=role,
-            tools=tools,
-        )
         try:
             async with asyncio.timeout(self.seconds_left()) as deadline:
+                request = ChatRequest(
+                    messages,
+                    sampling or self.sampling,
+                    session=task.candidate_id,
+                    group=task.instance.instance_id,
+                    place=place,
+                    role=role,
+                    tools=tools,
+                    paused=lambda: self._paused(deadline),
+                )
                 reply = await self.model.complete(request)
         except TimeoutError:
             if deadline.expired():

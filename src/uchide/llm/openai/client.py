@@ -4,6 +4,7 @@ import asyncio
 import logging
 import re
 import time
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -63,15 +64,19 @@ class OpenAIChat:
         effort = _Effort(time.monotonic())
         while True:
             server = self._servers.choose(request.group)
-            if await self._must_wait(server, effort):
-                continue
-            async with server.lanes.slot():
+            with request.paused():
+                if await self._must_wait(server, effort):
+                    continue
+            async with AsyncExitStack() as lane:
+                with request.paused():
+                    await lane.enter_async_context(server.lanes.slot())
                 if self._wait_s(server):
                     continue  # refused while this one stood in the queue
                 started = time.monotonic()
                 result = await self._send(server, body, len(request.messages), effort)
             if isinstance(result, Parsed):
                 server.succeeded(started)
+                server.served = True
                 return self._reply(result, effort)
             server.failed(result, started)
             self._count(result, effort)
@@ -186,6 +191,8 @@ class OpenAIChat:
             raise
         except ModelError as found:
             server.succeeded(started)  # it is up, and right
+            # Refused by a server that answers others: this conversation is at fault, not the configuration.
+            found.retryable = server.served and error.status_code in {400, 422}
             about_model = error.status_code == 404 or (error.status_code == 400 and _MODEL.search(error.message))
             if about_model and await self._catalogue.known(self._client(server.url)):
                 names = self._catalogue.names

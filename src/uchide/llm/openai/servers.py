@@ -118,6 +118,8 @@ class Server:
     lanes: Lanes
     answered: bool = False
     """It has answered this job at least once."""
+    served: bool = False
+    """It has given this job at least one answer that could be used."""
     rounds: int = 0
     """Failures in a row, those that came together counted once."""
     since: float | None = None
