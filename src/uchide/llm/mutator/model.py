@@ -1,22 +1,21 @@
 """The chat model: reads the header and the last observation, and answers with the next step of its playbook."""
 
 import json
-import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
-from importlib import resources
+from itertools import pairwise
 from typing import Any
 
 import jinja2
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from uchide.errors import ConfigError, ModelError
-from uchide.protocols import ChatReply, ChatRequest
+from uchide.actions import FORMATS, Call, native, shell_command
+from uchide.errors import ActionError, ConfigError, ModelError
+from uchide.llm.mutator.playbook import next_step, parts_of, playbook
+from uchide.protocols import ChatReply, ChatRequest, Message, ToolCall
 from uchide.records import Usage
 
 HEADER = "UCHIDE-HEADER "
-RETURN_CODE = re.compile(r"<returncode>(.*?)</returncode>")
 
 
 class MutatorConfig(BaseModel):
@@ -28,30 +27,6 @@ class MutatorConfig(BaseModel):
     """Candidate edits tried per search."""
 
 
-class Step(BaseModel):
-    """One turn: a command, the return codes that let the next step follow, and what to say otherwise."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    step: int = 0
-    thought: str
-    command: str
-    expect: tuple[int, ...] = (0,)
-    otherwise: str = ""
-    """Why the phase is given up when the return code is another one."""
-
-
-class Play(BaseModel):
-    """One phase: its steps, then COMPLETE with a memo."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    steps: tuple[Step, ...]
-    later_steps: tuple[Step, ...] | None = None
-    """The steps of a second and later visit, where they differ."""
-    memo: str
-
-
 class Header(BaseModel):
     """The part of a phases prompt that is written for programs."""
 
@@ -61,13 +36,13 @@ class Header(BaseModel):
     visit: int
     share: str
     root: str
-
-
-@cache
-def playbook() -> Mapping[str, Play]:
-    """Phase -> play, from the package's own `playbook.yaml`."""
-    text = resources.files(__package__).joinpath("playbook.yaml").read_text(encoding="utf-8")
-    return {phase: Play.model_validate(play) for phase, play in yaml.safe_load(text).items()}
+    role: str = "agent"
+    """`agent` and `planner` walk through the phase; `formatter` spells the action of a planner's draft."""
+    action_format: str = "tool_bash"
+    tools: tuple[str, ...] = ("run_tests", "line_edit")
+    """The sandbox tools of the phase."""
+    steps: int = Field(default=100, ge=1)
+    """Steps of the phase's workflow."""
 
 
 @cache
@@ -86,7 +61,14 @@ class Mutator:
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """The next turn. Raises ModelError when the conversation is not one of the phases agent."""
-        return ChatReply(text=self._answer(request), usage=Usage(calls=1, cost=0.0), model=self.name)
+        header = read_header(request.messages[0].content)
+        if header.role == "formatter":
+            return self._reply(*_format(request.messages[-1].content, header))
+        return self._reply(*self._answer(request, header))
+
+    def _reply(self, text: str, *calls: ToolCall) -> ChatReply:
+        finish = "tool_calls" if calls else "stop"
+        return ChatReply(text, Usage(calls=1, cost=0.0), finish_reason=finish, model=self.name, tool_calls=calls)
 
     async def window(self, place: str = "", role: str = "agent") -> int | None:
         """It reads prompts of any length."""
@@ -96,21 +78,23 @@ class Mutator:
     async def aclose(self) -> None:
         """It holds nothing."""
 
-    def _answer(self, request: ChatRequest) -> str:
-        header = read_header(request.messages[0].content)
+    def _answer(self, request: ChatRequest, header: Header) -> tuple[str, *tuple[ToolCall, ...]]:
         play = playbook().get(header.phase)
         if play is None:
             raise _unplayable(f"it has no play for the phase {header.phase!r}")
-        steps = play.steps if header.visit == 1 or play.later_steps is None else play.later_steps
         values = {**header.model_dump(), "seed": request.sampling.seed, "mutants": self._config.mutants}
-        taken = sum(message.role == "assistant" for message in request.messages)
-        if taken:
-            last = steps[min(taken, len(steps)) - 1]
-            if why := _setback(request.messages[-1].content, last):
-                return _leave("GIVEUP", why)
-        if taken < len(steps):
-            return _act(steps[taken], values)
-        return _leave("COMPLETE", _template(play.memo).render(values))
+        step = next_step(parts_of(play, header.visit), header.tools, _answers(request.messages))
+        if isinstance(step, str):
+            return (_leave("GIVEUP", step),)
+        if step is None:
+            return (_leave("COMPLETE", _template(play.memo).render(values)),)
+        command = _template(step.command).render(values).strip()
+        head = f"WORKFLOW: W{min(step.step, header.steps - 1)}\nTHOUGHT: {step.thought}"
+        try:
+            action, *calls = _spell(command, header.action_format)
+        except ActionError as error:
+            return (_leave("GIVEUP", f"I cannot write my command down: {error}"),)
+        return (f"{head}\nFINAL_ANSWER:\n{action}" if action else head, *calls)
 
 
 def read_header(prompt: str) -> Header:
@@ -119,9 +103,12 @@ def read_header(prompt: str) -> Header:
     if not first.startswith(HEADER):
         raise _unplayable("the system prompt does not begin with the phases agent's header")
     try:
-        return Header.model_validate(json.loads(first.removeprefix(HEADER)))
+        header = Header.model_validate(json.loads(first.removeprefix(HEADER)))
     except (json.JSONDecodeError, ValidationError) as error:
         raise _unplayable(f"the header cannot be read: {error}") from error
+    if header.action_format not in FORMATS:
+        raise _unplayable(f"it cannot write the action format {header.action_format!r}")
+    return header
 
 
 def create(options: Mapping[str, Any]) -> Mutator:
@@ -135,19 +122,28 @@ def create(options: Mapping[str, Any]) -> Mutator:
         raise ConfigError(f"model.{at}: {first['msg']}", hint=f"options of mutator: {known}") from error
 
 
-def _setback(answer: str, step: Step) -> str:
-    """Why the phase cannot go on after this observation; empty when it can."""
-    code = RETURN_CODE.search(answer)
-    if code is None:
-        return "My last answer was not taken: " + answer.strip().partition("\n")[0]
-    if code[1] in map(str, step.expect):
-        return ""
-    return f"{step.otherwise or 'The command failed.'} (return code {code[1]})"
+def _answers(messages: Sequence[Message]) -> list[str]:
+    """What each of the turns so far was answered with."""
+    return [after.content for turn, after in pairwise(messages) if turn.role == "assistant"]
 
 
-def _act(step: Step, values: Mapping[str, object]) -> str:
-    command = _template(step.command).render(values).strip()
-    return f"WORKFLOW: W{step.step}\nTHOUGHT: {step.thought}\nFINAL_ANSWER:\n<tool: bash> {command} </tool>"
+def _spell(command: str, form: str) -> tuple[str, *tuple[ToolCall, ...]]:
+    """The action as text and as tool calls of the API. Raises ActionError when the format cannot spell it."""
+    call = Call("bash", {"command": command})
+    return ("", native.tool_call(call)) if FORMATS[form].native else (FORMATS[form].write(call),)
+
+
+def _format(draft: str, header: Header) -> tuple[str, *tuple[ToolCall, ...]]:
+    """The action of a planner's draft in the header's format, in which the draft is most likely written already."""
+    forms = [FORMATS[header.action_format], *FORMATS.values()]
+    found = next((call for form in forms if isinstance(call := form.read(draft, ()), Call)), None)
+    command = None if found is None else shell_command(found)
+    if not isinstance(command, str):
+        return ("no action",)
+    try:
+        return _spell(command, header.action_format)
+    except ActionError as error:
+        return (f"no action: {error}",)
 
 
 def _leave(token: str, memo: str) -> str:
