@@ -16,7 +16,7 @@ from uchide.actions import FORMATS, Call
 from uchide.agents import trajectory
 from uchide.agents.phases.formatter import ROLE
 from uchide.errors import ModelError
-from uchide.llm.mutator.playbook import next_step, parts_of, playbook
+from uchide.llm.mutator.playbook import Step, next_step, parts_of, playbook
 from uchide.protocols import ChatRequest, Message, Sampling
 from uchide.records import Candidate
 
@@ -99,18 +99,13 @@ def test_a_play_of_others_skips_what_may_fail_and_gives_up_where_the_rest_needs_
 @pytest.mark.parametrize("phase", sorted(playbook()))
 async def test_every_command_can_be_spelt_in_every_format(phase: str, tools: tuple[str, ...], form: str) -> None:
     messages = [Message("system", header(phase=phase, tools=tools, action_format=form)), Message("user", "Issue")]
-    for part in parts_of(playbook()[phase], 1):
-        for step in part.steps:
-            reply = await said(*messages)
-            if reply.text.startswith("WORKFLOW: GIVEUP"):
-                assert "is not offered" in reply.text
-                return
-            body = reply.text.partition("FINAL_ANSWER:")[2]
-            assert isinstance(FORMATS[form].read(body, ()), Call) or "COMPLETE" in reply.text
-            messages += [
-                Message("assistant", reply.text),
-                Message("user", f"<returncode>{step.expect[0]}</returncode>"),
-            ]
+    parts, answers = parts_of(playbook()[phase], 1), []
+    while isinstance(step := next_step(parts, tools, answers), Step):
+        reply = await said(*messages)
+        assert isinstance(FORMATS[form].read(reply.text.partition("FINAL_ANSWER:")[2], ()), Call), reply.text
+        answers.append(f"<returncode>{step.expect[0]}</returncode>")
+        messages += [Message("assistant", reply.text), Message("user", answers[-1])]
+    assert (await said(*messages)).text.startswith("WORKFLOW: GIVEUP" if step else "WORKFLOW: COMPLETE")
 
 
 async def test_a_missing_tool_is_said_before_anything_is_run() -> None:
@@ -145,10 +140,10 @@ EDITS = [
 
 
 @pytest.mark.parametrize(("op", "after"), EDITS)
-async def test_edits_without_line_edit_do_what_line_edit_does(tmp_path: Path, op: str, after: str) -> None:
+def test_edits_without_line_edit_do_what_line_edit_does(tmp_path: Path, op: str, after: str) -> None:
     """The command as it is run, on a tree with Windows line ends and no final newline."""
     system = Message("system", header(tools=[], share=str(tmp_path), visit=2))
-    command = FORMATS["tool_bash"].read((await said(system, Message("user", "Issue"))).text, ())
+    command = FORMATS["tool_bash"].read(asyncio.run(said(system, Message("user", "Issue"))).text, ())
     assert isinstance(command, Call)
     file = tmp_path / "tree/x.py"
     file.parent.mkdir()

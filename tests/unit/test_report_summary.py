@@ -109,7 +109,7 @@ def test_the_order_of_rows_changes_nothing(tmp_path):
     for name, given in (("one", inputs), ("two", turned)):
         build(given, tmp_path / name)
     files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
-    assert len(files) == 3 + 2 * 6
+    assert len(files) == 3 + 2 * 7
     for file in files:
         assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes(), file
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
+from uchide.report.arms import arm_row
 from uchide.report.linked import Arm
 from uchide.report.summary import solved
 from uchide.report.visible import one_line
@@ -53,6 +54,12 @@ COLUMNS: dict[str, dict[str, str]] = {
         "distinct_patches": INTEGER, "resolving_patches": INTEGER, "admitted_suites": INTEGER,
         "rejected_suites": INTEGER, "environment": TEXT, "tree": TEXT,
     },
+    "arms": {
+        "arm": TEXT, "k": INTEGER, "instances": INTEGER, "pass_at_1_mean": NUMBER, "pass_at_1_min": INTEGER,
+        "pass_at_1_max": INTEGER, "oracle": INTEGER, "selected": TEXT, "turns_mean": NUMBER, "calls_mean": NUMBER,
+        "prompt_tokens": INTEGER, "completion_tokens": INTEGER, "cost": NUMBER, "format_errors": INTEGER,
+        "infra": INTEGER, "rate_valid": NUMBER, "difference": NUMBER, "leaderboard_valid": YES_NO,
+    },
 }  # fmt: skip
 """Table -> column -> Arrow type. Columns are only ever added at the end."""
 
@@ -67,6 +74,7 @@ def write_tables(arms: Sequence[Arm], folder: Path) -> None:
         "matrix": matrix,
         "per_run": per_run,
         "instances": instances,
+        "arms": lambda arm: iter([arm_row(arm, arms[0])]),
     }
     for name, rows in makers.items():
         columns = COLUMNS[name]

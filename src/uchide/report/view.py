@@ -2,9 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import get_args
+from typing import Any, get_args
 
 from uchide.records import Category
+from uchide.report.arms import arm_rows
 from uchide.report.inputs import ReportInputs, StageTime
 from uchide.report.linked import Arm
 from uchide.report.summary import ArmSummary, Summary, headline_selector, wilson
@@ -100,6 +101,8 @@ class PageView:
     costs: tuple[CostRow, ...]
     problems: tuple[tuple[str, str], ...]
     """(instance_id, why): excluded instances, and preflights that failed."""
+    rows: tuple[dict[str, Any], ...]
+    """Of the table of arms; see `uchide.report.arms`."""
 
 
 def view_page(inputs: ReportInputs, arms: Sequence[Arm], summary: Summary, load: Load) -> PageView:
@@ -114,6 +117,7 @@ def view_page(inputs: ReportInputs, arms: Sequence[Arm], summary: Summary, load:
         ),
         costs=view_costs(inputs.times),
         problems=tuple(sorted(problems.items())),
+        rows=tuple(arm_rows(arms)),
     )
 
 
