@@ -150,3 +150,42 @@ def test_cache_dir(monkeypatch):
     assert cache_dir() == Path("/x/uchide")
     monkeypatch.setenv("UCHIDE_CACHE", "/y")
     assert cache_dir() == Path("/y")
+
+
+def ablation(tmp_path, text):
+    path = tmp_path / "x.yaml"
+    path.write_text(f"name: x\ndataset: {{name: mini}}\n{text}\n")
+    return load_experiment(path)
+
+
+def test_switches_make_an_arm_each_and_keep_the_rest_of_the_agent(tmp_path):
+    agent = "agent: {name: phases, limits: {steps: 9}, mechanisms: {handover: false}}"
+    found = ablation(tmp_path, f"{agent}\nablate: {{switches: [skills, formatter]}}")
+    assert {arm: found.agent_of(arm).model_dump()["mechanisms"] for arm in found.arms} == {
+        "full": {"handover": False, "skills": True, "formatter": True},
+        "no_skills": {"handover": False, "skills": False, "formatter": True},
+        "no_formatter": {"handover": False, "skills": True, "formatter": False},
+    }
+    assert all(found.agent_of(arm).model_dump()["limits"] == {"steps": 9} for arm in found.arms)
+
+
+def test_a_matrix_has_every_combination_of_the_switches(tmp_path):
+    found = ablation(tmp_path, "ablate: {switches: [skills, tools, phases], matrix: true}")
+    assert len(found.arms) == 8
+    assert "no_skills_tools_phases" in found.arms
+    states = {tuple(found.agent_of(arm).model_dump()["mechanisms"].values()) for arm in found.arms}
+    assert len(states) == 8
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("ablate: {switches: [skills]}\narms: {a: {}}", "give `arms` or `ablate`, not both"),
+        ("ablate: {switches: []}", "ablate"),
+        ("ablate: {switches: [skills], all: true}", "all"),
+        ("ablate: {switches: [Skills]}", "ablate"),
+    ],
+)
+def test_a_wrong_ablation_is_explained(tmp_path, text, message):
+    with pytest.raises(ConfigError, match=message):
+        ablation(tmp_path, text)

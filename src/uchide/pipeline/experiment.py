@@ -2,7 +2,9 @@
 
 import json
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
+from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
@@ -32,10 +34,15 @@ class Choice(Section):
     name: str = Field(min_length=1)
 
     def merged(self, override: "Choice | None") -> "Choice":
-        """The override's keys over ours; another name starts afresh."""
+        """The override's keys over ours, section by section; another name starts afresh."""
         if override is None or override.name != self.name:
             return override or self
-        return Choice.model_validate({**self.model_dump(), **override.model_dump()})
+        return Choice.model_validate(_overlay(self.model_dump(), override.model_dump()))
+
+
+def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
+    both = {key for key in over if isinstance(base.get(key), Mapping) and isinstance(over[key], Mapping)}
+    return {**base, **over, **{key: _overlay(base[key], over[key]) for key in both}}
 
 
 def _named(value: object) -> object:
@@ -69,6 +76,26 @@ class Arm(Section):
 
     agent: Named | None = None
     model: Named | None = None
+
+
+class Ablation(Section):
+    """Arms made of switches: one with all of them on, and what each is worth."""
+
+    switches: tuple[Literal["phases", "formatter", "handover", "skills", "tools"], ...] = Field(min_length=1)
+    """Keys of the agent's `mechanisms`, e.g. `skills`."""
+    matrix: bool = False
+    """All combinations instead of each switch off alone: 2^n arms."""
+
+    def arms(self, agent: str) -> dict[str, Any]:
+        """Name (`full`, `no_skills`, `no_skills_tools`, ...) -> arm."""
+        most = len(self.switches) if self.matrix else 1
+        off = [some for size in range(most + 1) for some in combinations(self.switches, size)]
+        return {
+            f"no_{'_'.join(some)}" if some else "full": {
+                "agent": {"name": agent, "mechanisms": {switch: switch not in some for switch in self.switches}}
+            }
+            for some in off
+        }
 
 
 class Selection(SelectionConfig):
@@ -105,9 +132,11 @@ class Experiment(Section):
     shards: Shards = Shards()
     agent: Named = Choice(name="phases")
     model: Named = Choice(name="mutator")
-    arms: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,29}$")], Arm] = Field(
+    arms: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,59}$")], Arm] = Field(
         default={"main": Arm()}, min_length=1
     )
+    ablate: Ablation | None = None
+    """Instead of `arms`: an arm for each mechanism of the agent that is switched off."""
     pools: dict[Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_]{0,29}$")], tuple[str, ...]] = Field(
         default_factory=dict
     )
@@ -163,10 +192,22 @@ def load_experiment(path: Path, overrides: dict[str, Any] | None = None) -> Expe
             data[key] = value
         elif isinstance(there, dict):  # anything else is a fault of the file, told of below
             data[key] = {**there, **value}
+    if data.get("ablate") and "arms" in data:
+        raise ConfigError(f"{document.where(('ablate',))}: give `arms` or `ablate`, not both")
     try:
-        return Experiment.model_validate_json(json.dumps(data))
+        return Experiment.model_validate_json(json.dumps(_with_ablation(data)))
     except ValidationError as error:
         raise explain(error, document, data) from error
+
+
+def _with_ablation(data: dict[str, Any]) -> dict[str, Any]:
+    """The same with the arms that `ablate` stands for. A wrong `ablate` is left for the model to explain."""
+    try:
+        ablation = Ablation.model_validate_json(json.dumps(data.get("ablate")))
+    except ValidationError:
+        return data
+    agent = data.get("agent") or "phases"
+    return {**data, "arms": ablation.arms(agent.get("name", "phases") if isinstance(agent, dict) else agent)}
 
 
 def explain(error: ValidationError, document: Document, data: object) -> ConfigError:

@@ -175,7 +175,10 @@ def parse(text: str, config: OpenAIConfig, turn: int) -> Parsed:
         for number, call in enumerate(choice.message.tool_calls or ())
     )
     ending = choice.finish_reason or "none given"
-    return Parsed(_text_of(choice.message), calls, ending, _usage(body.usage, config), body.model or config.model)
+    text = _text_of(choice.message)
+    # The line break before a call belongs to the call: templates put it there again, and the prefix cache would miss.
+    text = text.rstrip() if calls else text
+    return Parsed(text, calls, ending, _usage(body.usage, config), body.model or config.model)
 
 
 def _text_of(message: _Message) -> str:
