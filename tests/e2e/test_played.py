@@ -53,7 +53,8 @@ def answer_all(box: Path, running: subprocess.Popen[str]) -> None:
 
 def test_what_a_person_answered_resolves_the_instance_and_is_replayed_to_the_byte(tmp_path: Path) -> None:
     box, tape = tmp_path / "box", tmp_path / "tape"
-    running = bench(tmp_path / "one", f"{{ name: inbox, dir: {box}, timeout_s: 120, poll_s: 0.05, settle_s: 0.05, record: {tape} }}")
+    quick = "timeout_s: 120, poll_s: 0.05, settle_s: 0.05"
+    running = bench(tmp_path / "one", f"{{ name: inbox, dir: {box}, {quick}, record: {tape} }}")
     answer_all(box, running)
     output, _ = running.communicate(timeout=120)
     assert running.returncode == 0, output

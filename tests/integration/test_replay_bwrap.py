@@ -14,7 +14,7 @@ from uchide.errors import ModelError
 from uchide.records import Candidate
 from uchide.sandboxes import provider
 
-pytestmark = pytest.mark.sandbox
+pytestmark = [pytest.mark.sandbox, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
