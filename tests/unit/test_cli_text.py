@@ -131,3 +131,14 @@ def test_display_on_a_real_terminal():
 )
 def test_going_on_does_not_begin_anew(words, left):
     assert without_from(words) == left
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "known"), [("--split", "typo", "heldout, train"), ("--repo", "nix", "known: ")]
+)
+def test_a_filter_of_ids_that_nothing_can_match_is_an_error(option, value, known):
+    argv = [sys.executable, "-m", "uchide.cli.main", "dataset", "ids", "mini", option, value]
+    done = subprocess.run(argv, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert f"there is no '{value}' in mini" in done.stderr
+    assert known in done.stderr

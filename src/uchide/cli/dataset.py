@@ -7,6 +7,7 @@ import typer
 
 from uchide.cli.options import RootOption
 from uchide.cli.text import plural, say, table
+from uchide.errors import ConfigError
 
 if TYPE_CHECKING:
     from uchide.datasets import Dataset
@@ -57,6 +58,10 @@ def ids(
 ) -> None:
     """Print instance ids, one per line, as `uchide run --ids-file` reads them."""
     dataset = _load(name, path, root)
+    known = {"--split": (split, {"train", "heldout"}), "--repo": (repo, {dataset.repo(item) for item in dataset.ids})}
+    for option, (asked, there) in known.items():
+        if asked is not None and asked not in there:
+            raise ConfigError(f"{option}: there is no {asked!r} in {name}", hint=f"known: {', '.join(sorted(there))}")
     for item in dataset.ids:
         if split in (None, dataset.split(item)) and repo in (None, dataset.repo(item)):
             say(item)

@@ -59,7 +59,7 @@ class Dataset(Section):
     """A bundled dataset (`mini`, `release-bugs`) or, with `path`, a name of your own."""
     path: str | None = None
     """A `.json`, `.jsonl` or `.parquet` file of rows, relative to the checkout."""
-    ids: tuple[str, ...] | None = None
+    ids: tuple[str, ...] | None = Field(default=None, min_length=1)
     split: Literal["train", "heldout"] | None = None
     repo: str | None = None
     limit: int | None = Field(default=None, ge=1)
