@@ -217,6 +217,10 @@ def _announce(planned: "Planned") -> None:
         parts = " and ".join(item.labels) or f"its input {' and '.join(item.upstream)}"
         partly = "" if item.whole else " partly"
         say(f"{item.stage}: {parts} was{partly} made by other code than today's; to run it again: --from {item.stage}")
+    rollouts = [name for name, job in plan.jobs.items() if job.kind.label == "bench-generate"]
+    if plan.needed and (there := [name for name in rollouts if name not in plan.needed]):
+        made = f"{len(there)} of {plural(len(rollouts), 'rollout job')}"
+        say(f"{made} done before with this configuration; --from bench repeats them")
     counts = ", ".join(f"{label} {count}" for label, count in plan.counts().items())
     say(f"{plural(len(plan.needed), 'job')} to run: {counts}" if counts else "nothing to run: every artifact is there")
 
