@@ -196,7 +196,13 @@ async def test_a_file_of_ours_that_is_damaged_inside_is_replaced_too(tmp_path, h
 
 def test_a_checkpoint_gives_back_what_was_saved(tmp_path):
     counters = Counters(
-        turns=3, format_errors=1, usage=Usage(calls=4, cost=0.5), phases=("A",), warnings=("w",), elapsed_s=1.5
+        turns=3,
+        format_errors=1,
+        usage=Usage(calls=4, cost=0.5),
+        known_cost=0.5,
+        phases=("A",),
+        warnings=("w",),
+        elapsed_s=1.5,
     )
     first = Checkpoint(tmp_path / "c/s.sqlite", "me")
     assert first.load() is None

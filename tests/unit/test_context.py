@@ -17,15 +17,17 @@ from support.scripted import Scripted, turn
 from uchide import agents
 from uchide.actions import FORMATS
 from uchide.agents import trajectory
+from uchide.agents.checkpoint import Counters
 from uchide.agents.context import ANSWER_TOKENS, RESERVE, Budget, answer_room
 from uchide.agents.interop.invariants import violations
+from uchide.agents.limits import RolloutLimits
 from uchide.agents.observation import render, shorten
 from uchide.agents.phases.prompts import Prompts
 from uchide.agents.phases.run import PhasesRun
 from uchide.agents.phases.spec import load_spec
-from uchide.agents.session import Session
+from uchide.agents.session import RolloutEnded, Session
 from uchide.errors import ConfigError, ContextOverflow
-from uchide.protocols import ChatReply, ExecResult, Message, ToolCall
+from uchide.protocols import ChatReply, ExecResult, Message, Sampling, ToolCall
 from uchide.records import Usage
 
 BIG = "seq -f 'line %05g' 1 500"
@@ -332,6 +334,24 @@ async def test_an_unknown_price_is_no_reason_to_stop(tmp_path):
     answers = [ChatReply(answer, Usage(calls=1, prompt_tokens=10, cost=None)) for answer in HAPPY]
     candidate, _ = await run(tmp_path, Scripted(answers), {"limits": {"cost": 0.01}})
     assert (candidate.exit_status, candidate.usage.cost) == ("completed", None)
+
+
+@pytest.mark.parametrize("unpriced", [0, 1])
+async def test_a_call_of_unknown_cost_leaves_the_known_ones_under_the_limit(tmp_path, unpriced):
+    answers = [priced("", 1.0) for _ in range(4)]
+    answers[unpriced] = priced("", None)
+    candidate, _ = await run(tmp_path, Scripted(answers), {"limits": {"cost": 2, "format_errors": 9}})
+    assert (candidate.exit_status, candidate.turns, candidate.usage.cost) == ("cost_limit", 3, None)
+
+
+def test_the_known_cost_outlasts_a_kill(tmp_path):
+    session = Session(make_task(tmp_path), Scripted([]), None, None, "t", Sampling(), RolloutLimits(cost=2))
+    session.known_cost, session.usage = 2.0, Usage(calls=3, cost=None)
+    saved = Counters.model_validate_json(Counters.of(session).model_dump_json())
+    again = Session(session.task, session.model, None, None, "t", Sampling(), RolloutLimits(cost=2))
+    saved.give(again)
+    with pytest.raises(RolloutEnded, match="cost_limit"):
+        again.check()
 
 
 @pytest.mark.parametrize(

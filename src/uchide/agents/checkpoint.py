@@ -36,6 +36,7 @@ class Counters(Record):
     turns: int
     format_errors: int
     usage: Usage
+    known_cost: float
     phases: tuple[str, ...]
     warnings: tuple[str, ...]
     elapsed_s: float
@@ -46,6 +47,7 @@ class Counters(Record):
             turns=session.turns,
             format_errors=session.format_errors,
             usage=session.usage,
+            known_cost=session.known_cost,
             phases=tuple(session.phases),
             warnings=tuple(session.warnings),
             elapsed_s=session.elapsed(),
@@ -54,6 +56,7 @@ class Counters(Record):
     def give(self, session: Session) -> None:
         """To a session that has just begun."""
         session.turns, session.format_errors, session.usage = self.turns, self.format_errors, self.usage
+        session.known_cost = self.known_cost
         session.phases[:] = self.phases
         session.warnings[:] = self.warnings
         session.started -= self.elapsed_s

@@ -26,7 +26,7 @@ class RolloutLimits(StrictModel):
     tokens: Count = Field(default=20_000_000, ge=1)
     """Prompt and completion tokens of all calls together (`token_limit`)."""
     cost: float | None = Field(default=None, gt=0)
-    """US dollars of all calls together, unreadable replies included (`cost_limit`); None: no limit."""
+    """US dollars of all calls whose cost is known, unreadable replies included (`cost_limit`); None: no limit."""
     wall_time_s: float = Field(default=7200.0, gt=0)
     """(`time_limit`)"""
     format_errors: Count = Field(default=5, ge=1)

@@ -51,6 +51,8 @@ class Session:
     turns: int = 0
     format_errors: int = 0
     usage: Usage = field(default_factory=Usage)
+    known_cost: float = 0.0
+    """US dollars of the calls whose cost is known; `usage.cost` is unknown as soon as that of one call is."""
     phases: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -83,7 +85,7 @@ class Session:
             raise RolloutEnded("step_limit")
         if used.prompt_tokens + used.completion_tokens >= limits.tokens:
             raise RolloutEnded("token_limit")
-        if limits.cost is not None and (used.cost or 0.0) >= limits.cost:
+        if limits.cost is not None and self.known_cost >= limits.cost:
             raise RolloutEnded("cost_limit")
 
     async def ask(
@@ -122,6 +124,7 @@ class Session:
             raise
         self.turns += is_turn
         self.usage = add_usage(self.usage, reply.usage)
+        self.known_cost += reply.usage.cost or 0.0
         # Lone surrogates (half an emoji) fit in no file.
         return replace(reply, text=whole(reply.text), tool_calls=tuple(map(_whole_call, reply.tool_calls)))
 
