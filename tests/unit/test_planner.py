@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from uchide import agents
 from uchide.agents.phases.spec import BUILT_IN
 from uchide.errors import ConfigError
 from uchide.paths import Root
@@ -50,6 +51,27 @@ def test_files_of_an_agents_own_decide_the_key_and_are_read_once(tmp_path, rollo
     with pytest.raises(ConfigError, match="holds a secret") as caught:
         rollouts(agent)
     assert "kept-out" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", ["", ", spec: {spec}"])
+def test_a_folder_of_skills_is_read_when_planning_with_and_without_a_spec(tmp_path, rollouts, options, monkeypatch):
+    spec, skill = tmp_path / "mine.yaml", tmp_path / "my-skills/mine.md"
+    spec.write_text(BUILT_IN.read_text())
+    skill.parent.mkdir()
+    skill.write_text("---\ntitle: Mine\nphases: [CODE_FIX]\n---\nDo it.\n")
+    agent = f"agent: {{name: phases, skills: {skill.parent}{options.format(spec=spec)}}}"
+    before = rollouts(agent)
+    ((_, config),) = before.items()
+    assert config["agent"]["skills"] == {"files": {str(skill): skill.read_text()}}
+    assert agents.create(config["agent"]).name == "phases"
+    assert rollouts(f"arms: {{main: {{{agent}}}}}") == before
+
+    skill.write_text(skill.read_text() + "Do it well.\n")
+    assert rollouts(agent).keys().isdisjoint(before)
+    monkeypatch.setenv("MY_API_KEY", "kept-out-of-every-file-1")
+    skill.write_text(skill.read_text() + "kept-out-of-every-file-1\n")
+    with pytest.raises(ConfigError, match=r"my-skills.* holds a secret"):
+        rollouts(agent)
 
 
 def test_the_default_agent_is_named_and_nothing_else(rollouts):

@@ -81,7 +81,7 @@ def plan_experiment(root: Root, path: Path, options: Options | None = None) -> P
 
 
 def with_files(root: Root, experiment: Experiment) -> Experiment:
-    """The experiment with the files of its agents' own (`spec: PATH`) by content, read here and never again, and with
+    """The experiment with the files of its agents' own (`spec: PATH`, `skills: PATH`) by content, read here and never again, and with
     the digest of recordings that are replayed.
 
     Raises ConfigError for a file that cannot be read or holds a secret: it is copied into the run folder.
@@ -101,13 +101,14 @@ def with_files(root: Root, experiment: Experiment) -> Experiment:
 
 def _agent_with_files(root: Root, agent: Choice) -> Choice:
     options = agent.model_dump()
-    if "spec" not in options:
+    if not {"spec", "skills"} & set(options):
         return agent
     from uchide import agents
 
     read = Choice.model_validate(agents.with_files(options, root.path))
     if holds_secret(json.dumps(read.model_dump(), ensure_ascii=False)):
-        raise ConfigError(f"agent.spec: {options['spec']}, or a prompt beside it, holds a secret in plain text")
+        named = " or ".join(str(options[key]) for key in ("spec", "skills") if key in options)
+        raise ConfigError(f"agent: {named}, or a file that belongs to it, holds a secret in plain text")
     return read
 
 
