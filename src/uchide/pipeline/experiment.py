@@ -4,27 +4,22 @@ import json
 import re
 from collections.abc import Mapping
 from difflib import get_close_matches
-from itertools import combinations
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from uchide.errors import ConfigError
 from uchide.llm.spend import SpendCaps
+from uchide.pipeline.ablation import Ablation, with_ablation
 from uchide.pipeline.secretcheck import refuse_secrets
+from uchide.pipeline.section import Section
 from uchide.pipeline.yamlfile import Document, KeyPath, load
 from uchide.selection.config import MatrixSettings, SelectionConfig
 
 NAME = r"^[a-z0-9][a-z0-9_-]{0,39}$"
 Reusable = Literal["prepare", "bench"]
 Selector = Literal["cross_agent", "first", "shortest", "self_tests"]
-
-
-class Section(BaseModel):
-    """A part of the file: unknown keys and loose types are errors."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 class Choice(Section):
@@ -76,26 +71,6 @@ class Arm(Section):
 
     agent: Named | None = None
     model: Named | None = None
-
-
-class Ablation(Section):
-    """Arms made of switches: one with all of them on, and what each is worth."""
-
-    switches: tuple[Literal["phases", "formatter", "handover", "skills", "tools"], ...] = Field(min_length=1)
-    """Keys of the agent's `mechanisms`, e.g. `skills`."""
-    matrix: bool = False
-    """All combinations instead of each switch off alone: 2^n arms."""
-
-    def arms(self, agent: str) -> dict[str, Any]:
-        """Name (`full`, `no_skills`, `no_skills_tools`, ...) -> arm."""
-        most = len(self.switches) if self.matrix else 1
-        off = [some for size in range(most + 1) for some in combinations(self.switches, size)]
-        return {
-            f"no_{'_'.join(some)}" if some else "full": {
-                "agent": {"name": agent, "mechanisms": {switch: switch not in some for switch in self.switches}}
-            }
-            for some in off
-        }
 
 
 class Selection(SelectionConfig):
@@ -195,19 +170,9 @@ def load_experiment(path: Path, overrides: dict[str, Any] | None = None) -> Expe
     if data.get("ablate") and "arms" in data:
         raise ConfigError(f"{document.where(('ablate',))}: give `arms` or `ablate`, not both")
     try:
-        return Experiment.model_validate_json(json.dumps(_with_ablation(data)))
+        return Experiment.model_validate_json(json.dumps(with_ablation(data)))
     except ValidationError as error:
         raise explain(error, document, data) from error
-
-
-def _with_ablation(data: dict[str, Any]) -> dict[str, Any]:
-    """The same with the arms that `ablate` stands for. A wrong `ablate` is left for the model to explain."""
-    try:
-        ablation = Ablation.model_validate_json(json.dumps(data.get("ablate")))
-    except ValidationError:
-        return data
-    agent = data.get("agent") or "phases"
-    return {**data, "arms": ablation.arms(agent.get("name", "phases") if isinstance(agent, dict) else agent)}
 
 
 def explain(error: ValidationError, document: Document, data: object) -> ConfigError:

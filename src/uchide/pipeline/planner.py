@@ -81,8 +81,8 @@ def plan_experiment(root: Root, path: Path, options: Options | None = None) -> P
 
 
 def with_files(root: Root, experiment: Experiment) -> Experiment:
-    """The experiment with the files of its agents' own (`spec: PATH`, `skills: PATH`) by content, read here and never again, and with
-    the digest of recordings that are replayed.
+    """The experiment with the files of its agents' own (`spec: PATH`, `skills: PATH`) by content, read here and never
+    again, and with the digest of recordings that are replayed.
 
     Raises ConfigError for a file that cannot be read or holds a secret: it is copied into the run folder.
     """
