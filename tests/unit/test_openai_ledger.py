@@ -1,12 +1,16 @@
 """The ledger of what an experiment's models used, and the caps on it."""
 
+import json
+import subprocess
+import sys
+
 import pytest
 from support.fault_server import ABORT, BROKEN, completion, good, serving
 from support.fault_server import Step as Answer
 from support.openai import ask, client
 
 from uchide import llm
-from uchide.errors import ConfigError, ModelError, SpendLimit
+from uchide.errors import ConfigError, ModelError, SpendLimit, StoreError
 from uchide.llm.spend import Busy, Ledger, SpendCaps, Spent
 from uchide.records import Usage
 
@@ -80,6 +84,63 @@ def test_what_a_killed_job_left_half_written_costs_nothing_else(tmp_path):
         assert ledger.total.tokens == 300
         with pytest.raises(SpendLimit):
             ledger.check()
+
+
+GOOD = {"server": "a", "start": 0.0, "end": 1.0, "gpus": 0.0, "prompt": 100, "completion": 0, "usd": None}
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b"null",
+        b"[]",
+        b"[" * 100_000,
+        b"\xff",
+        b'{"server": "a"}',
+        json.dumps(GOOD | {"prompt": None}).encode(),
+        json.dumps(GOOD | {"prompt": -100}).encode(),
+        json.dumps(GOOD | {"prompt": 10**400}).encode(),
+        json.dumps(GOOD | {"start": "noon"}).encode(),
+        json.dumps(GOOD | {"end": float("nan")}).encode(),
+        json.dumps(GOOD | {"usd": [1]}).encode(),
+        json.dumps(GOOD | {"usd": 10**400}).encode(),
+        json.dumps(GOOD | {"server": None}).encode(),
+    ],
+    ids=lambda line: repr(line[:30]),
+)
+def test_a_line_of_another_shape_is_told_and_not_counted(tmp_path, line, caplog):
+    whole = json.dumps(GOOD).encode()
+    (tmp_path / "other.jsonl").write_bytes(b"\n".join([whole, line, whole, b""]))
+    ledger = Ledger(tmp_path, "job", SpendCaps(tokens=201))
+    ledger.check()
+    assert ledger.total.tokens == 200
+    assert ["not of a ledger" in record.message for record in caplog.records] == [True]
+
+
+def test_a_ledger_that_cannot_be_read_is_told(tmp_path):
+    (tmp_path / "other.jsonl").mkdir()
+    with pytest.raises(StoreError, match=r"other\.jsonl cannot be read"):
+        Ledger(tmp_path, "job", SpendCaps(tokens=1))
+
+
+def test_a_line_that_finds_half_its_room_is_told_and_leaves_nothing(tmp_path):
+    """A limit on the size of files stands for a full disk: it too takes the first half of a line."""
+    code = (
+        "import resource, sys; from pathlib import Path; from uchide.errors import StoreError\n"
+        "from uchide.llm.spend import Ledger, SpendCaps, Spent; from uchide.records import Usage\n"
+        "ledger = Ledger(Path(sys.argv[1]), 'job', SpendCaps()); spent = Spent('a', 0, 0, Usage(prompt_tokens=100))\n"
+        "ledger.add(spent); size = (Path(sys.argv[1]) / 'job.jsonl').stat().st_size\n"
+        "hard = resource.getrlimit(resource.RLIMIT_FSIZE)[1]\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (size + size // 2, hard))\n"
+        "try: ledger.add(spent)\n"
+        "except StoreError as error: print(error)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))\n"
+        "ledger.add(spent)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(tmp_path)], capture_output=True, text=True, check=True)
+    assert "job.jsonl cannot be written: File too large" in done.stdout
+    lines = (tmp_path / "job.jsonl").read_text().splitlines()
+    assert [json.loads(line)["prompt"] for line in lines] == [100, 100]
 
 
 def test_without_requests_there_is_no_folder(tmp_path):

@@ -6,19 +6,22 @@ experiment, times its GPUs: two requests at once cost no more than one.
 """
 
 import json
+import logging
 import time
 from bisect import bisect_left
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import SEEK_END
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from uchide.errors import ConfigError, SpendLimit
+from uchide.errors import ConfigError, SpendLimit, StoreError
 from uchide.records import Usage
 from uchide.store.atomic import refused
 
+_LOG = logging.getLogger(__name__)
 _EVERY_S = 0.5
 """How often the other jobs' files are looked at."""
 
@@ -48,6 +51,22 @@ class Spent:
     end: float
     usage: Usage | None
     gpus: float = 0.0
+
+
+class _Line(BaseModel):
+    """A request as it stands in a ledger; the bounds keep nonsense out of the sums."""
+
+    server: str
+    start: float = Field(ge=0, le=1e11)
+    end: float = Field(ge=0, le=1e11)
+    gpus: float = Field(ge=0, le=1e6)
+    prompt: int = Field(ge=0, le=2**53)
+    completion: int = Field(ge=0, le=2**53)
+    usd: float | None = Field(ge=0, le=1e12)
+
+    def spent(self) -> Spent:
+        usage = Usage(prompt_tokens=self.prompt, completion_tokens=self.completion, cost=self.usd)
+        return Spent(self.server, self.start, self.end, usage, self.gpus)
 
 
 class Meter(Protocol):
@@ -142,13 +161,13 @@ class Ledger:
             "completion": usage.completion_tokens,
             "usd": usage.cost,
         }
+        self.total.add(spent)
         data = json.dumps(line, separators=(",", ":")).encode() + b"\n"
         try:
             self._file = self._file or _open(self._own)
-            self._file.write(data)
+            _append(self._file, data)
         except OSError as error:
             raise refused(self._own, error) from error
-        self.total.add(_spent(line))
 
     def needs_usage(self) -> bool:
         return self._caps.usd is not None or self._caps.tokens is not None
@@ -168,14 +187,26 @@ class Ledger:
                 self._read_on(path)
 
     def _read_on(self, path: Path) -> None:
-        with path.open("rb") as file:
-            file.seek(self._read.get(path, 0))
-            data = file.read()
+        try:
+            with path.open("rb") as file:
+                file.seek(self._read.get(path, 0))
+                data = file.read()
+        except FileNotFoundError:  # taken out meanwhile
+            return
+        except OSError as error:
+            raise StoreError(
+                f"{path} cannot be read: {error.strerror or error}",
+                hint="the caps of policy.spend need it: mend it, or move it out of that folder to leave it uncounted",
+            ) from error
         whole = data.rfind(b"\n") + 1
         self._read[path] = self._read.get(path, 0) + whole
-        for line in data[:whole].splitlines():
-            if (entry := _entry(line)) is not None:
-                self.total.add(_spent(entry))
+        for line in data[:whole].split(b"\n"):
+            if not line:
+                continue
+            try:
+                self.total.add(_Line.model_validate_json(line).spent())
+            except ValidationError:
+                _LOG.warning("%s: a line is not of a ledger, and is not counted: %r", path, line[:80])
 
 
 def refuse_unknown_spend(options: Mapping[str, Any], caps: SpendCaps, where: str) -> None:
@@ -198,25 +229,19 @@ def _open(path: Path) -> BinaryIO:
     path.parent.mkdir(parents=True, exist_ok=True)
     file = path.open("ab", buffering=0)
     if file.tell() and not path.read_bytes().endswith(b"\n"):
-        file.write(b"\n")
+        _append(file, b"\n")
     return file
 
 
-def _entry(line: bytes) -> dict[str, object] | None:
-    """One line; None for the half line of a killed job."""
+def _append(file: BinaryIO, data: bytes) -> None:
+    """The whole line or, on a full disk, nothing of it. Raises OSError."""
+    end = file.seek(0, SEEK_END)
     try:
-        entry = json.loads(line)
-    except ValueError:
-        return None
-    return entry if isinstance(entry, dict) and "server" in entry else None
-
-
-def _spent(entry: Mapping[str, object]) -> Spent:
-    usage = Usage.model_validate(
-        {"prompt_tokens": entry["prompt"], "completion_tokens": entry["completion"], "cost": entry["usd"]}
-    )
-    start, end, gpus = (float(str(entry[key])) for key in ("start", "end", "gpus"))
-    return Spent(str(entry["server"]), start, end, usage, gpus)
+        while data:
+            data = data[file.write(data) :]
+    except OSError:
+        file.truncate(end)
+        raise
 
 
 def _limit(cap: str, spent: str, allowed: str) -> SpendLimit:
