@@ -1,8 +1,11 @@
 """The client against a server that fails in every way we know of: each has its documented outcome."""
 
 import asyncio
+import itertools
+import json
 import logging
 import time
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
@@ -38,6 +41,16 @@ def cache(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     "fault",
     [
+        error(500, "no text", headers={"Content-Type": "application/json; charset=base64"}),
+        Step(200, "{", headers={"Content-Type": "application/json; charset=hex"}),
+        Step(200, "[" * 200_000),
+        Step(500, "[" * 200_000),
+        Step(200, '{"error": {"message": ' + "[" * 500 + "]" * 500 + "}}"),
+        Step(200, {"error": {"message": "x", "code": "9" * 5000}}),
+        Step(200, {"error": {"message": "half a \ud83d pair", "code": [[]]}}),
+        good("fine", prompt=-5),
+        good("fine", prompt=10**400),
+        error(503, "late", headers={"Retry-After": "Fri, 31 Dec 99999999999999999999 23:59:59 GMT"}),
         busy(),
         busy("0.01"),
         error(500, "EngineCore encountered an issue"),
@@ -183,6 +196,92 @@ async def test_a_pause_longer_than_our_patience_is_not_waited_for():
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("wish", ["0", "-5", "Thu, 01 Jan 2015 00:00:00 GMT", "0.0", None])
+async def test_a_server_that_wishes_no_pause_is_given_growing_ones(wish):
+    with serving(*[busy(wish) if wish else busy()] * 200) as server:
+        async with client(server, retry={"seconds": 1.0, "base_s": 0.1, "max_s": 9.0}) as model:
+            with pytest.raises(RateLimited):
+                await ask(model)
+    gaps = [later.at - sooner.at for sooner, later in itertools.pairwise(server.asked)]
+    assert 3 <= len(server.asked) <= 6
+    assert all(gap >= 0.05 * 2**number for number, gap in enumerate(gaps))
+
+
+async def test_refusals_that_come_together_count_once():
+    with serving(*[Step(429, {}, delay_s=0.1)] * 16) as server:
+        async with client(server, retry={"base_s": 0.1, "max_s": 99.0}) as model:
+            began = time.monotonic()
+            await asyncio.gather(*(ask(model) for _ in range(16)))
+            assert time.monotonic() - began < 3
+
+
+async def test_time_in_the_queue_is_no_refusal():
+    slow = Step(body=completion("ok"), delay_s=0.3)
+    with serving(*[slow] * 4, busy("0.1"), *[slow] * 4) as server:
+        async with client(server, concurrency=1, retry={"seconds": 0.6}) as model:
+            replies = await asyncio.gather(*(ask(model) for _ in range(6)))
+    assert [reply.text for reply in replies] == ["ok"] * 6
+
+
+@pytest.mark.parametrize("fault", [Step(500, {}, delay_s=0.4), Step(body=completion("x"), reset=True, delay_s=0.4)])
+async def test_time_in_which_a_server_is_at_work_is_no_failing(fault):
+    with serving(fault, fault, good("fine")) as server:
+        async with client(server, retry={"seconds": 0.3}) as model:
+            assert (await ask(model)).text == "fine"
+    assert len(server.asked) == 3
+
+
+NONSENSE = {
+    "huge": b'{"until": 1' + b"0" * 400 + b"}",
+    "long": b'{"until": ' + b"1" * 5000 + b"}",
+    "deep": b"[" * 100_000,
+    "list": b"[]",
+    "nan": b'{"until": NaN}',
+    "endless": b'{"until": Infinity}',
+    "null": b'{"until": null}',
+    "no-text": b"\xff\xfe",
+    "empty": b"",
+}
+
+
+@pytest.mark.parametrize("kind", [*NONSENSE, "folder", "file-for-the-folder", "not-writable"])
+async def test_nonsense_in_the_shared_pause_is_nobodys_trouble(kind, cache):
+    with serving(busy("0.3"), good("fine")) as server:
+        async with client(server) as model:
+            path = model._servers.all[0].pause.path
+            if kind == "file-for-the-folder":
+                cache.mkdir()
+                (cache / "backoff").write_text("x")
+            elif kind == "not-writable":
+                cache.parent.joinpath("cache").symlink_to("/proc/self")
+            elif kind == "folder":
+                path.mkdir(parents=True)
+                (path / "inside").write_text("x")
+            else:
+                path.parent.mkdir(parents=True)
+                path.write_bytes(NONSENSE[kind])
+            assert (await ask(model)).text == "fine"
+    first, second = server.asked
+    assert 0.25 <= second.at - first.at < 2, "what the server told this job counts all the same"
+
+
+async def test_a_long_pause_that_another_job_left_is_tried_once(cache):
+    with serving() as server:
+        async with client(server) as model:
+            pause = model._servers.all[0].pause
+            pause.path.parent.mkdir(parents=True)
+            pause.path.write_text(json.dumps({"until": time.time() + 80_000}))
+            replies = await asyncio.gather(*(ask(model) for _ in range(12)))
+            assert [reply.text for reply in replies] == ["ok"] * 12
+            assert model._servers.all[0].lanes.limit == 64
+    pause.path.write_text(json.dumps({"until": time.time() + 80_000}))
+    with serving(busy("80000"), port=server.port) as server:
+        async with client(server) as model:
+            results = await asyncio.gather(*(ask(model) for _ in range(12)), return_exceptions=True)
+    assert {type(result) for result in results} == {RateLimited}
+    assert len(server.asked) == 1
+
+
 async def test_no_credit_is_no_matter_of_waiting():
     with serving(error(429, "You exceeded your current quota", code="insufficient_quota")) as server:
         async with client(server) as model:
@@ -202,7 +301,7 @@ async def test_no_credit_is_no_matter_of_waiting():
         (error(400, "Invalid model name passed in model=tiny"), "models of this server"),
         (error(401, "Unauthorized"), "model.api_key_env"),
         (Step(401, {"error": "Unauthorized"}), "model.api_key_env"),
-        (error(403, "forbidden"), "may not do this"),
+        (error(403, "forbidden"), "no key was sent: name the environment variable that holds it in model.api_key_env"),
         (error(422, "unknown field seed"), "model.omit"),
         (
             error(400, "max_tokens=16384 cannot be greater than max_model_len=4096. Please request fewer output "
@@ -243,6 +342,7 @@ async def test_a_secret_in_an_error_is_taken_out(monkeypatch):
             with pytest.raises(ModelError) as caught:
                 await ask(model)
     assert server.asked[0].headers["authorization"] == "Bearer very-secret-value-1"
+    assert "the server refused the value of MY_SERVER_KEY" in caught.value.hint
     assert "very-secret-value-1" not in str(caught.value)
 
 
@@ -278,6 +378,36 @@ async def test_a_slow_answer_is_not_asked_for_twice():
     assert len(server.asked) == 1
 
 
+async def test_an_answer_that_trickles_in_is_over_after_its_time():
+    """Every byte comes in time, the answer does not."""
+
+    async def trickle(reader, writer):
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n")
+        with suppress(ConnectionError):
+            while True:
+                writer.write(b" ")
+                await writer.drain()
+                await asyncio.sleep(0.05)
+
+    server = await asyncio.start_server(trickle, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    async with client(url, timeout_s=0.3) as model:
+        began = time.monotonic()
+        with pytest.raises(ModelError, match=r"no answer in 0\.3 s \(model\.timeout_s\)"):
+            await ask(model)
+        assert time.monotonic() - began < 2
+    server.close()
+
+
+@pytest.mark.parametrize("step", [RESET, Step(200, "<html>a router's page</html>")])
+async def test_what_may_be_no_model_server_is_asked_about(step):
+    with serving(*[step] * 9) as server:
+        async with client(server, retry={"attempts": 2}) as model:
+            with pytest.raises(ModelError, match="given up") as caught:
+                await ask(model)
+    assert caught.value.hint == "is the server running, and is model.base_url right?"
+
+
 async def test_a_server_that_never_answered_is_given_up_soon():
     with serving() as server:
         url = server.url
@@ -308,8 +438,9 @@ async def test_a_dead_server_is_given_up_after_its_time_and_then_at_once():
             with pytest.raises(ModelError, match="given up"):
                 await ask(model)
             began = time.monotonic()
-            with pytest.raises(ModelError, match="given up"):
+            with pytest.raises(ModelError, match="given up") as caught:
                 await ask(model)
+            assert "base_url" in caught.value.hint
             assert time.monotonic() - began < 0.2
 
 
@@ -416,4 +547,15 @@ async def test_a_window_that_could_not_be_asked_for_is_asked_for_again():
     async with client(url) as model:
         assert await model.window() is None
         with serving(port=port):
+            model._catalogue._failed[f"{url}/"] -= 60  # as if a minute had passed
             assert await model.window() == 4096
+
+
+async def test_a_server_without_a_list_of_models_is_asked_for_it_once_a_minute():
+    with serving(models="no list") as server:
+        async with client(server) as model:
+            assert await asyncio.gather(*(model.window() for _ in range(20))) == [None] * 20
+            assert server.others == ["/v1/models"]
+            model._catalogue._failed[f"{server.url}/"] -= 60
+            assert await model.window() is None
+            assert server.others == ["/v1/models"] * 2

@@ -38,6 +38,12 @@ def refusal(config):
         ({"price": {"input": -1, "output": 2}}, ["model.price.input", "greater than or equal to 0"]),
         ({"price": {"input": 1}}, ["model.price.output: openai needs it"]),
         ({"base_url": []}, ["model.base_url"]),
+        ({"base_url": "http://host:99999/v1"}, ["model.base_url", "Port out of range"]),
+        ({"base_url": "http://host:port/v1"}, ["model.base_url", "Port"]),
+        ({"base_url": "http://host:0/v1"}, ["model.base_url", "port 0"]),
+        ({"base_url": "http://[::1/v1"}, ["model.base_url"]),
+        ({"base_url": "http://my host/v1"}, ["model.base_url", "without spaces"]),
+        ({"base_url": "http://höst/v1"}, ["model.base_url", "ASCII"]),
         ({"base_url": "localhost:8000/v1"}, ["model.base_url", "begins with http://"]),
         ({"base_url": "http://me:hunter22@host/v1"}, ["model.base_url", "must not hold a password", "api_key_env"]),
         ({"base_url": ["http://a/v1", "http://a/v1/"]}, ["named twice"]),
@@ -64,6 +70,14 @@ def test_a_wrong_option_is_told_with_what_is_right(more, told, monkeypatch):
         assert text in said, said
     assert "verysecret" not in said
     assert "hunter22" not in said
+
+
+@pytest.mark.parametrize("key", ["schlüssel-123456", "two\nlines-123456", "tab\tinside-123456", "\u200bcopied-123456"])
+def test_a_key_that_no_header_can_hold_is_told_without_it(key, monkeypatch):
+    monkeypatch.setenv("ODD_API_KEY", key)
+    said = refusal(HERE | {"api_key_env": "ODD_API_KEY"})
+    assert "the value of ODD_API_KEY has other signs than ASCII ones" in said
+    assert "123456" not in said
 
 
 @pytest.mark.parametrize("missing", ["base_url", "model"])

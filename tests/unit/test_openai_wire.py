@@ -111,11 +111,42 @@ async def test_arguments_that_are_an_object_already_are_taken():
     assert call.id == "call_1_0"
 
 
+DEEP = "[" * 100_000
+
+
+@pytest.mark.parametrize("arguments", [DEEP, '{"command":' + DEEP, '{"command": 1' + "0" * 5000 + "}", "\ud800", "[1]"])
+def test_a_history_can_be_read_again_whatever_a_model_wrote(arguments):
+    messages = [
+        Message("user", "half \ud83d pair, \ud83d\ude00 whole"),
+        Message("assistant", "\udc00", (ToolCall("c\ud800", "bash\ud800", arguments),)),
+        Message("tool", "\ud800", tool_call_id="c\ud800"),
+    ]
+    body = body_of(request(messages=messages), CONFIG)
+    json.dumps(body, ensure_ascii=False).encode()
+    said, called, told = body["messages"]
+    assert said["content"] == "half \ufffd pair, \U0001f600 whole"
+    assert list(json.loads(called["tool_calls"][0]["function"]["arguments"])) == ["malformed"]
+    assert called["tool_calls"][0]["id"] == told["tool_call_id"], "they still belong together"
+
+
+def test_half_a_surrogate_pair_of_a_server_goes_no_further():
+    call = {"id": "\ud800", "function": {"name": "\ud800", "arguments": "\ud800"}}
+    body = completion("a\ud800b", "\ud800", tool_calls=[call]) | {"model": "\ud800"}
+    parsed = parse(json.dumps(body), CONFIG, 1)
+    assert parsed.text == "a\ufffdb"
+    repr(parsed).encode()
+    assert parsed.tool_calls == (ToolCall("\ufffd", "\ufffd", "\ufffd"),)
+    assert (parsed.ending, parsed.model) == ("\ufffd", "\ufffd")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
         ("", "not JSON"),
         ("nul", "not JSON"),
+        (DEEP, "not JSON"),
+        ('{"choices": 1' + "0" * 5000 + "}", "not JSON"),
+        (json.dumps(completion() | {"usage": {"prompt_tokens": -1}}), "usage"),
         ("null", "no chat completion"),
         ("[]", "no chat completion"),
         ('{"choices": []}', "choices is empty"),

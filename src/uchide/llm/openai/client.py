@@ -20,11 +20,13 @@ from uchide.protocols import ChatReply, ChatRequest
 from uchide.records import Usage
 
 if TYPE_CHECKING:
+    import httpx2
     import openai
     from openai import AsyncOpenAI
 
 _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _LATER = "the row is marked as a failure of infrastructure and made again when you run the same command again"
+_RUNNING = "is the server running, and is model.base_url right?"
 _LOG = logging.getLogger(__name__)
 
 
@@ -32,13 +34,24 @@ _LOG = logging.getLogger(__name__)
 class _Effort:
     """What one request has cost so far."""
 
-    started: float
+    since: float | None = None
+    """First failure (monotonic); later by the time in which it stood in the queue or was worked on meanwhile."""
     bad: int = 0
     """Bad answers."""
     resumes: float = float("-inf")
     """When it may be sent again (monotonic): a bad answer makes this request wait, not all."""
     wasted: Usage = field(default_factory=Usage)
     """Tokens of answers that were thrown away."""
+
+    @property
+    def failing_s(self) -> float:
+        """For how long it has failed."""
+        return 0.0 if self.since is None else time.monotonic() - self.since
+
+    def leave_out(self, seconds: float) -> None:
+        """Time in which nothing failed."""
+        if self.since is not None:
+            self.since += seconds
 
 
 class OpenAIChat:
@@ -61,15 +74,17 @@ class OpenAIChat:
         Raises ContextOverflow, RateLimited, ModelError (see `docs/models.md`) and SpendLimit.
         """
         body = body_of(request, self._config)
-        effort = _Effort(time.monotonic())
+        effort = _Effort()
         while True:
             server = self._servers.choose(request.group)
             with request.paused():
                 if await self._must_wait(server, effort):
                     continue
+            queued = time.monotonic()
             async with AsyncExitStack() as lane:
                 with request.paused():
                     await lane.enter_async_context(server.lanes.slot())
+                effort.leave_out(time.monotonic() - queued)
                 if self._wait_s(server):
                     continue  # refused while this one stood in the queue
                 started = time.monotonic()
@@ -78,6 +93,8 @@ class OpenAIChat:
                 server.succeeded(started)
                 server.served = True
                 return self._reply(result, effort)
+            if result.kind != "connect":
+                effort.leave_out(time.monotonic() - started)
             server.failed(result, started)
             self._count(result, effort)
 
@@ -101,7 +118,9 @@ class OpenAIChat:
         """Wait for a resting server; False when it may be asked now. Raises RateLimited when the server wants a longer
         pause than the configuration puts up with."""
         busy, allowed = server.pause.left_s(), self._config.retry.seconds
-        patience = allowed - (time.monotonic() - effort.started)
+        if busy > allowed and server.may_probe():
+            busy = server.pause.left_s()
+        patience = allowed - effort.failing_s
         if busy and server.given_up():
             raise RateLimited(f"{self._place(server)} still refuses (429) after {_seconds(allowed)}", hint=_LATER)
         if busy and busy > patience:
@@ -119,17 +138,17 @@ class OpenAIChat:
     def _count(self, fault: Fault, effort: _Effort) -> None:
         """After a failure: raises when there is no point in another try."""
         retry = self._config.retry
+        effort.since = time.monotonic() if effort.since is None else effort.since
         if fault.kind in {"server", "answer"}:
             effort.resumes = time.monotonic() + retry.pause_s(effort.bad)
             effort.bad += 1
-        over = time.monotonic() - effort.started >= retry.seconds or self._servers.given_up()
+        over = effort.failing_s >= retry.seconds or self._servers.given_up()
         if not over and effort.bad < retry.attempts:
             _LOG.warning("%s; trying again", fault.message)
             return
         if fault.kind == "busy":
             raise RateLimited(f"{fault.message}; it has refused for {_seconds(retry.seconds)}", hint=_LATER)
-        hint = "is the server running, and is model.base_url right?" if fault.kind == "connect" else ""
-        raise ModelError(f"{fault.message}; given up (model.retry)", hint=hint)
+        raise ModelError(f"{fault.message}; given up (model.retry)", hint=fault.hint)
 
     async def _send(self, server: Server, body: dict[str, Any], turn: int, effort: _Effort) -> Parsed | Fault:
         """One request, metered. Raises what no other try can mend."""
@@ -156,12 +175,15 @@ class OpenAIChat:
         try:
             completions = self._client(server.url).chat.completions.with_raw_response
             # As `extra_body`, since the package would check every message of every request: 80 ms of CPU for 400.
-            raw = await completions.create(model=self._config.model, messages=[], extra_body=body)
+            async with asyncio.timeout(self._config.timeout_s):
+                raw = await completions.create(model=self._config.model, messages=[], extra_body=body)
             return parse(raw.text, self._config, turn)
+        except TimeoutError as error:
+            return self._timed_out(place, error)
         except MalformedBody as error:
             if error.error is not None:
                 return faults.of_error_object(place, error.error)
-            return Fault("answer", f"{place} gave a malformed answer: {error}")
+            return Fault("answer", f"{place} gave a malformed answer: {error}", hint=_RUNNING)
         except openai.APIStatusError as error:
             return await self._refused(server, error, started)
         except openai.APITimeoutError as error:
@@ -170,14 +192,15 @@ class OpenAIChat:
             cause = error.__cause__ or error
             why = f"{type(cause).__name__}: {cause}"
             if type(cause).__name__ == "ConnectError":
-                return Fault("connect", f"{place} cannot be reached: {why}")
-            return Fault("answer", f"{place} broke the connection off: {why}")
+                return Fault("connect", f"{place} cannot be reached: {why}", hint=_RUNNING)
+            return Fault("answer", f"{place} broke the connection off: {why}", hint=_RUNNING)
 
     def _timed_out(self, place: Place, error: Exception) -> Fault:
         """Connecting may be tried again. An answer that does not come is not asked for again: the server may still be
         at work on it, and would be on both."""
         if type(error.__cause__).__name__ in {"ConnectTimeout", "PoolTimeout"}:
-            return Fault("connect", f"{place} cannot be reached within {self._config.connect_timeout_s:g} s")
+            about = f"{place} cannot be reached within {self._config.connect_timeout_s:g} s"
+            return Fault("connect", about, hint=_RUNNING)
         raise ModelError(
             f"{place} gave no answer in {self._config.timeout_s:g} s (model.timeout_s); it is not asked again",
             hint="raise model.timeout_s, or ask for shorter answers (max_tokens of the agent's sampling)",
@@ -210,15 +233,23 @@ class OpenAIChat:
         return ChatReply(parsed.text, usage, parsed.finish_reason or "stop", parsed.model, parsed.tool_calls)
 
     def _place(self, server: Server) -> Place:
-        return Place(server.url, self._config.model)
+        return Place(server.url, self._config.model, self._config.api_key_env)
 
     def _client(self, url: str) -> "AsyncOpenAI":
         if url not in self._clients:
             import openai
 
             timeout = openai.Timeout(self._config.timeout_s, connect=self._config.connect_timeout_s)
-            self._clients[url] = openai.AsyncOpenAI(base_url=url, api_key=self._key, timeout=timeout, max_retries=0)
+            http = openai.DefaultAsyncHttpxClient(timeout=timeout, event_hooks={"response": [_read_as_utf8]})
+            self._clients[url] = openai.AsyncOpenAI(
+                base_url=url, api_key=self._key, timeout=timeout, max_retries=0, http_client=http
+            )
         return self._clients[url]
+
+
+async def _read_as_utf8(response: "httpx2.Response") -> None:
+    """JSON is UTF-8, whatever charset a server names: what is none becomes replacement characters."""
+    response.encoding = "utf-8"
 
 
 def _seconds(allowed: float) -> str:

@@ -100,6 +100,10 @@ class OpenAIConfig(Section):
                 raise ValueError("an address begins with http:// or https://, and mostly ends with /v1")
             if has_shape_of_secret(url):
                 raise ValueError("an address must not hold a password: use api_key_env")
+            if not url.isascii() or not url.isprintable() or " " in url:
+                raise ValueError("an address is made of ASCII letters, digits and signs, without spaces")
+            if parts.port == 0:  # reading it refuses what is no number, or above 65535
+                raise ValueError("port 0 is no server's")
         plain = tuple(url.rstrip("/") for url in urls)
         if len(set(plain)) < len(plain):
             raise ValueError("the same server is named twice")
@@ -137,6 +141,11 @@ class OpenAIConfig(Section):
             raise ConfigError(
                 f"model.api_key_env: the environment variable {self.api_key_env} is not set",
                 hint=f"export {self.api_key_env}=... (it is read where the jobs run), or take api_key_env out",
+            )
+        if not value.isascii() or not value.isprintable():
+            raise ConfigError(
+                f"model.api_key_env: the value of {self.api_key_env} has other signs than ASCII ones",
+                hint=f"export {self.api_key_env} again, with the key alone",
             )
         return value
 

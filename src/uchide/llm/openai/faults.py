@@ -25,6 +25,7 @@ class Fault:
     kind: Kind
     message: str
     retry_after_s: float | None = None
+    hint: str = ""
 
 
 _TOO_LONG = re.compile(
@@ -41,10 +42,9 @@ _TOO_LONG = re.compile(
 _TOO_LONG_CODES = {"context_length_exceeded", "exceed_context_size_error", "context_window_exceeded"}
 _ANSWER_TOO_LONG = re.compile(r"max_(?:completion_)?tokens=\d+ cannot be greater than max_model_len", re.IGNORECASE)
 """vLLM: not the prompt is too long but what is asked for, whatever the prompt: no compaction helps."""
+_ERROR_STATUS = re.compile(r"[45][0-9][0-9]")
 _PASSING = {408, 409, 425}
 _ADVICE = {
-    401: "the server wants a key: name the environment variable that holds it in model.api_key_env",
-    403: "the key of model.api_key_env may not do this",
     404: "look at model.base_url (it mostly ends with /v1) and at model.model",
 }
 
@@ -55,6 +55,8 @@ class Place:
 
     url: str
     model: str
+    key_env: str | None = None
+    """The variable that holds the key that was sent."""
 
     def __str__(self) -> str:
         return f"{self.url} (model {self.model})"
@@ -73,7 +75,7 @@ def of_status(place: Place, status: int, body: object, headers: Mapping[str, str
         raise ContextOverflow(about, hint="the conversation must be compacted")
     if status >= 500 or status in _PASSING:
         return Fault("server", about, retry_after(headers))
-    raise permanent(about, _advice(status, said))
+    raise permanent(about, _advice(place, status, said))
 
 
 def permanent(message: str, hint: str) -> ModelError:
@@ -86,21 +88,29 @@ def permanent(message: str, hint: str) -> ModelError:
 def of_error_object(place: Place, error: object) -> Fault:
     """An error object in the body of a 200, as some gateways send it."""
     code = _field(error, "code") or _field(error, "status")
-    status = int(code) if code.isdecimal() and 400 <= int(code) < 600 else 500
+    status = int(code) if _ERROR_STATUS.fullmatch(code) else 500
     return of_status(place, status, error, {})
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait as the server wishes: `Retry-After` in seconds or as a date, or `retry-after-ms`."""
-    millis, value = headers.get("retry-after-ms", ""), headers.get("retry-after", "").strip()
-    try:
-        seconds = float(millis) / 1000 if millis else float(value)
-    except ValueError:
+    value = headers.get("retry-after", "").strip()
+    millis = _number(headers.get("retry-after-ms", ""))
+    seconds = _number(value) if millis is None else millis / 1000
+    if seconds is None:
         try:
             seconds = parsedate_to_datetime(value).timestamp() - time.time()
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError, OSError):
             return None
-    return None if isnan(seconds) else min(max(seconds, 0.0), LONGEST_PAUSE_S)
+    return min(max(seconds, 0.0), LONGEST_PAUSE_S)
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return None if isnan(number) else number
 
 
 def _is_overflow(status: int, body: object, said: str) -> bool:
@@ -115,7 +125,11 @@ def _is_overflow(status: int, body: object, said: str) -> bool:
     return too_long or _field(body, "param") == "input_tokens"
 
 
-def _advice(status: int, said: str) -> str:
+def _advice(place: Place, status: int, said: str) -> str:
+    if status in {401, 403} and place.key_env is not None:
+        return f"the server refused the value of {place.key_env}: is it the right key, and may it use this model?"
+    if status in {401, 403}:
+        return "no key was sent: name the environment variable that holds it in model.api_key_env"
     if _ANSWER_TOO_LONG.search(said):
         return "ask for shorter answers (max_tokens of the agent's sampling), or serve the model with a longer context"
     if status in _ADVICE:
@@ -127,8 +141,11 @@ def _advice(status: int, said: str) -> str:
 
 def _said(body: object) -> str:
     """What the server says, without secrets, on one line, cut."""
-    text = _message(body)
-    return " ".join(scrub(text).split())[:500]
+    try:
+        text = _message(body)
+    except RecursionError:
+        text = "(an error nested too deeply)"
+    return " ".join(scrub(text).split())[:500].encode("utf-8", "replace").decode()
 
 
 def _message(body: object) -> str:
@@ -147,4 +164,4 @@ def _field(body: object, key: str) -> str:
     value = body.get(key)
     if value is None and isinstance(inner, Mapping):
         value = inner.get(key)
-    return "" if value is None else str(value)
+    return str(value) if isinstance(value, str | int | float) else ""

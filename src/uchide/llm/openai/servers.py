@@ -6,11 +6,12 @@ once. A pause that a server asked for (429) stands in a small file too, where th
 
 import asyncio
 import json
+import logging
 import random
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -18,38 +19,61 @@ from uchide.llm.openai.config import OpenAIConfig, Retry
 from uchide.llm.openai.faults import LONGEST_PAUSE_S, Fault
 from uchide.paths import backoff_dir
 from uchide.records import digest
-from uchide.store.atomic import refused
+
+_LOG = logging.getLogger(__name__)
 
 
 @dataclass
 class SharedPause:
-    """Until when nobody on this machine should ask a server: a file with a time."""
+    """Until when a server should not be asked: what it told this job, and what others wrote into a file.
+
+    The file is advice. Whatever is wrong with it, this job goes by what it was told itself.
+    """
 
     path: Path
+    told: float = 0.0
+    """What the server told this job (seconds since the epoch)."""
+    distrusted: float = 0.0
+    """What stands in the file and is not believed."""
 
     def left_s(self) -> float:
         """Seconds still to wait."""
-        try:
-            until = float(json.loads(self.path.read_bytes())["until"])
-        except FileNotFoundError:
-            return 0.0
-        except (ValueError, KeyError, TypeError):  # another version's, or cut by a full disk
-            return 0.0
-        left = until - time.time()
-        return left if 0 < left <= LONGEST_PAUSE_S else 0.0
+        until = self._written()
+        left = max(self.told, until if until != self.distrusted else 0.0) - time.time()
+        return max(0.0, left)
 
     def extend(self, seconds: float, why: str) -> None:
         """Make the pause at least this long from now."""
         if seconds <= self.left_s():
             return
+        self.told = time.time() + seconds
         tmp = self.path.with_name(f"{self.path.name}.{random.getrandbits(48):x}.tmp")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            tmp.write_text(json.dumps({"until": time.time() + seconds, "why": why}))
+            tmp.write_text(json.dumps({"until": self.told, "why": why}))
             tmp.replace(self.path)
         except OSError as error:
-            tmp.unlink(missing_ok=True)
-            raise refused(self.path, error) from error
+            _LOG.warning("%s cannot be written (%s): only this job makes the pause", self.path, error.strerror or error)
+            with suppress(OSError):
+                tmp.unlink()
+
+    def distrust(self, longest_s: float) -> bool:
+        """Leave a pause longer than this out of account if only the file says so: True for the first such one."""
+        until = self._written()
+        if self.distrusted or until - time.time() <= longest_s or self.told - time.time() > longest_s:
+            return False
+        self.distrusted = until
+        return True
+
+    def _written(self) -> float:
+        """The time in the file; 0 where there is none that may be true."""
+        if not self.path.is_file():
+            return 0.0
+        try:
+            until = float(json.loads(self.path.read_bytes())["until"])
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
+            return 0.0  # another version's, cut by a full disk, or somebody's joke
+        return until if 0 < until - time.time() <= LONGEST_PAUSE_S else 0.0
 
 
 @dataclass
@@ -96,6 +120,11 @@ class Lanes:
             self.limit = max(1.0, self.limit / 2)
             self.shrunk = time.monotonic()
 
+    def reset(self, limit: int) -> None:
+        """This many from now on."""
+        self.limit = float(limit)
+        self._call()
+
     def _leave(self) -> None:
         self.busy -= 1
         self._call()
@@ -123,7 +152,11 @@ class Server:
     rounds: int = 0
     """Failures in a row, those that came together counted once."""
     since: float | None = None
-    """First failure after the last answer."""
+    """First failure after the last answer; later by the time in which it was at work on requests meanwhile."""
+    failed_at: float = float("-inf")
+    """Last failure (monotonic)."""
+    probed: bool = False
+    """One request is asking whether a pause that only the file of the machine knows is true."""
     rests_until: float = float("-inf")
 
     def resting_s(self) -> float:
@@ -134,31 +167,45 @@ class Server:
         """An answer to a request sent at `started` (monotonic), if only that the request is wrong."""
         self.answered, self.rounds, self.since = True, 0, None
         self.rests_until = float("-inf")
+        if self.probed:
+            self.probed = False
+            self.lanes.reset(self.lanes.most)
         self.lanes.grow(started)
 
     def failed(self, fault: Fault, started: float) -> None:
         """Rest after a failure of a request sent at `started` (monotonic)."""
         now = time.monotonic()
-        self.since = self.since if self.since is not None else now
+        if self.since is None:
+            self.since = now
+        elif fault.kind != "connect":
+            self.since += now - max(started, self.failed_at)
         self.answered |= fault.kind != "connect"
-        seconds = fault.retry_after_s
-        if seconds is None or fault.kind != "busy":
-            seconds = max(seconds or 0.0, self.retry.pause_s(self.rounds))
+        seconds = max(fault.retry_after_s or 0.0, self.retry.pause_s(self.rounds))
         if fault.kind == "busy":
             self.lanes.shrink(started)
             self.pause.extend(seconds, fault.message)
-        if started >= self.rests_until:
+        if started >= max(self.rests_until, self.failed_at):
             self.rounds += 1
             if fault.kind in {"connect", "server"}:
                 self.rests_until = now + seconds
+        self.failed_at = now
+
+    def may_probe(self) -> bool:
+        """Whether a pause longer than the configuration puts up with, which another job left, is to be tried: once,
+        with one request, behind which the others queue."""
+        if not self.pause.distrust(self.retry.seconds):
+            return False
+        self.probed = True
+        self.lanes.reset(1)
+        return True
 
     def given_up(self) -> bool:
-        """Whether it has failed for as long as the configuration puts up with."""
+        """Whether it has failed for as long as the configuration puts up with, up to its last failure."""
         if self.since is None:
             return False
         if not self.answered and self.rounds >= self.retry.attempts:
             return True
-        return time.monotonic() - self.since >= self.retry.seconds
+        return self.failed_at - self.since >= self.retry.seconds
 
 
 class Servers:

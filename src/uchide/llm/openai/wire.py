@@ -1,16 +1,21 @@
-"""Requests as the API wants them, and replies as we want them. Pure functions."""
+"""Requests as the API wants them, and replies as we want them. Pure functions.
+
+What a server or a model wrote may be nested a million deep, or be no Unicode (half a surrogate pair): it is never more
+than a malformed answer, or malformed arguments.
+"""
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from uchide.llm.openai.config import OpenAIConfig
 from uchide.protocols import ChatRequest, Message, Sampling, ToolCall, ToolSpec
 from uchide.records import Usage
 
+_MOST_TOKENS = 2**53
 ENDINGS: Mapping[str, str] = {
     "stop": "stop",
     "eos": "stop",
@@ -52,6 +57,23 @@ class MalformedBody(ValueError):
         self.error = error
 
 
+def loads(text: str) -> object:
+    """JSON. Raises ValueError, also where it is nested too deeply."""
+    try:
+        return json.loads(text)
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+
+
+def unicode_of(text: str) -> str:
+    """The same with a replacement character for every lone surrogate, which cannot be sent or written."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
 def body_of(request: ChatRequest, config: OpenAIConfig) -> dict[str, Any]:
     """The fields of a request."""
     body: dict[str, Any] = {"model": config.model, "messages": list(map(_message, request.messages))}
@@ -75,16 +97,18 @@ def _sampling(sampling: Sampling, config: OpenAIConfig) -> dict[str, Any]:
 
 
 def _message(message: Message) -> dict[str, Any]:
-    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    sent: dict[str, Any] = {"role": message.role, "content": unicode_of(message.content)}
     if message.tool_calls:
-        sent["content"] = message.content or None
-        sent["tool_calls"] = [
-            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": _object(call.arguments)}}
-            for call in message.tool_calls
-        ]
+        sent["content"] = sent["content"] or None
+        sent["tool_calls"] = list(map(_call, message.tool_calls))
     if message.role == "tool":
-        sent["tool_call_id"] = message.tool_call_id
+        sent["tool_call_id"] = unicode_of(message.tool_call_id)
     return sent
+
+
+def _call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": unicode_of(call.name), "arguments": _object(unicode_of(call.arguments))}
+    return {"id": unicode_of(call.id), "type": "function", "function": function}
 
 
 def _object(arguments: str) -> str:
@@ -93,7 +117,7 @@ def _object(arguments: str) -> str:
     if not arguments.strip():
         return "{}"
     try:
-        if isinstance(json.loads(arguments), dict):
+        if isinstance(loads(arguments), dict):
             return arguments
     except ValueError:
         pass
@@ -118,7 +142,10 @@ class _Function(_Lenient):
     @classmethod
     def _text(cls, value: object) -> str:
         """Some servers give arguments as an object already, or leave them out."""
-        return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+        try:
+            return value if isinstance(value, str) else "" if value is None else json.dumps(value)
+        except RecursionError as error:
+            raise ValueError("nested too deeply") from error
 
 
 class _Call(_Lenient):
@@ -138,12 +165,12 @@ class _Choice(_Lenient):
 
 
 class _Details(_Lenient):
-    cached_tokens: int | None = None
+    cached_tokens: int | None = Field(default=None, ge=0, le=_MOST_TOKENS)
 
 
 class _Usage(_Lenient):
-    prompt_tokens: int | None = None
-    completion_tokens: int | None = None
+    prompt_tokens: int | None = Field(default=None, ge=0, le=_MOST_TOKENS)
+    completion_tokens: int | None = Field(default=None, ge=0, le=_MOST_TOKENS)
     prompt_tokens_details: _Details | None = None
 
 
@@ -156,7 +183,7 @@ class _Body(_Lenient):
 def parse(text: str, config: OpenAIConfig, turn: int) -> Parsed:
     """The body of a 200. `turn` makes an id for a call that came without one. Raises MalformedBody."""
     try:
-        data = json.loads(text)
+        data = loads(text)
     except ValueError as error:
         raise MalformedBody(f"not JSON: {text[:200]!r}") from error
     if isinstance(data, dict) and data.get("error") and not data.get("choices"):
@@ -171,14 +198,14 @@ def parse(text: str, config: OpenAIConfig, turn: int) -> Parsed:
         raise MalformedBody("no chat completion: choices is empty")
     choice = body.choices[0]
     calls = tuple(
-        ToolCall(call.id or f"call_{turn}_{number}", call.function.name, call.function.arguments)
+        ToolCall(*map(unicode_of, (call.id or f"call_{turn}_{number}", call.function.name, call.function.arguments)))
         for number, call in enumerate(choice.message.tool_calls or ())
     )
-    ending = choice.finish_reason or "none given"
-    text = _text_of(choice.message)
+    ending = unicode_of(choice.finish_reason or "none given")
+    text = unicode_of(_text_of(choice.message))
     # The line break before a call belongs to the call: templates put it there again, and the prefix cache would miss.
     text = text.rstrip() if calls else text
-    return Parsed(text, calls, ending, _usage(body.usage, config), body.model or config.model)
+    return Parsed(text, calls, ending, _usage(body.usage, config), unicode_of(body.model or config.model))
 
 
 def _text_of(message: _Message) -> str:
