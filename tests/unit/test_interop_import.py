@@ -237,3 +237,36 @@ def test_two_trajectories_side_by_side(tmp_path):
     bare = load(put(tmp_path, foreign.mini_messages(), "c.json"))
     assert same_patch(first, bare) is None
     assert {name: two for name, _, two in compare(first, bare)}["prompt tokens"] == "?"
+
+
+LONG = 10**400
+
+
+@pytest.mark.parametrize(
+    ("data", "place"),
+    [
+        ("[" * 200_000, "nested too deeply"),
+        ('{"messages":' + "[" * 150 + "]" * 150 + "}", "messages[0][0]"),
+        (json.dumps({"messages": [{"role": "assistant", "extra": {"cost": LONG}}]}), "messages[0].extra.cost"),
+        (json.dumps({"trajectory": [], "history": [], "info": {"x": -LONG}}), "info.x"),
+        (json.dumps({"history": [{"action": "run", "source": "agent", "id": [1]}]}), "history[0].id"),
+        (json.dumps({"history": [{"action": "run", "source": "agent"}, {"cause": {}}]}), "history[1].cause"),
+        (json.dumps({"history": [[{"action": "run"}]]}), "history[0]: a pair of 1"),
+        (json.dumps({"history": [[]]}), "history[0]: a pair of 0"),
+    ],
+)
+def test_junk_is_refused_with_its_file_and_place(tmp_path, data, place):
+    """Kind: values that are of the right type and beyond all reason."""
+    path = tmp_path / "junk.json"
+    path.write_text(data)
+    with pytest.raises(StoreError) as caught:
+        load(path)
+    assert str(path) in caught.value.message
+    assert place in caught.value.message
+
+
+@pytest.mark.parametrize("deep", ["[" * 100_000, "[" * 400 + "]" * 400])
+def test_arguments_that_cannot_be_read_are_shown_as_they_are(tmp_path, deep):
+    call = {"function": {"name": "note", "arguments": deep}}
+    messages = [{"role": "system", "content": "a"}, {"role": "assistant", "content": "b", "tool_calls": [call]}]
+    assert load(put(tmp_path, {"messages": messages}, "a.json")).steps[0].acts[0].text == deep

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from uchide import __version__
+from uchide.agents.interop.fields import parsed
 from uchide.agents.interop.own import Rollout
 from uchide.agents.trajectory import CallRecord, ContextRecord, TurnRecord
 from uchide.records import Usage
@@ -102,7 +103,7 @@ def _arguments(turn: TurnRecord) -> dict[str, Any]:
     if turn.tool == "bash":
         return {"command": turn.action}
     try:
-        arguments = json.loads(turn.action or "")
+        arguments = parsed(turn.action or "")
     except ValueError:
         return {"text": turn.action}
     return arguments if isinstance(arguments, dict) else {"value": arguments}

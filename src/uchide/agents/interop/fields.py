@@ -11,6 +11,32 @@ from uchide.agents.interop.model import Act
 from uchide.records import Usage
 
 Object = Mapping[str, Any]
+DEEPEST, DIGITS = 100, 300
+"""Levels of nesting and digits of a number that no real file reaches; readers recurse and convert within them."""
+
+
+def parsed(data: str) -> object:
+    """The value of a JSON text. Raises ValueError for what is none, or is nested or long-numbered beyond all reason."""
+    try:
+        value = json.loads(data)
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
+    _check(value)
+    return value
+
+
+def _check(whole: object) -> None:
+    left: list[tuple[str, int, object]] = [("", 0, whole)]
+    while left:
+        where, depth, value = left.pop()
+        if depth > DEEPEST:
+            raise ValueError(f"{where[:80]}...: it is nested more than {DEEPEST} levels deep")
+        if isinstance(value, int) and abs(value) >= 10**DIGITS:
+            raise ValueError(f"{where}: a number of more than {DIGITS} digits")
+        if isinstance(value, dict):
+            left += [(f"{where}.{key}".lstrip("."), depth + 1, inner) for key, inner in value.items()]
+        elif isinstance(value, list):
+            left += [(f"{where}[{number}]", depth + 1, inner) for number, inner in enumerate(value)]
 
 
 def obj(value: object) -> Object:
@@ -73,7 +99,7 @@ def call(name: str, arguments: object) -> Act:
     data = arguments
     if isinstance(arguments, str):
         try:
-            data = json.loads(arguments)
+            data = parsed(arguments)
         except ValueError:
             return Act(name, arguments)
     command = obj(data).get("command")

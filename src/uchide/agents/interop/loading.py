@@ -1,12 +1,11 @@
 """One file, whatever wrote it: recognised by its content."""
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uchide.agents.interop import atif, mini, openhands, openhands_sdk, own, swe_agent
-from uchide.agents.interop.fields import obj, text
+from uchide.agents.interop.fields import obj, parsed, text
 from uchide.agents.interop.model import Imported
 from uchide.errors import StoreError
 
@@ -64,14 +63,14 @@ def _parsed(path: Path, data: bytes) -> list[object]:
             f"{path} is no trajectory: it is neither text nor zstd (byte {error.start})", hint=_KNOWN
         ) from error
     try:
-        return [json.loads(whole)]
+        return [parsed(whole)]
     except ValueError as error:
         first = error
     rows: list[object] = []
     lines = [line for line in whole.split("\n") if line.strip()]
     for number, line in enumerate(lines, start=1):
         try:
-            rows.append(json.loads(line))
+            rows.append(parsed(line))
         except ValueError as error:
             if number == 1:
                 raise StoreError(f"{path} is not JSON: {first}", hint=_KNOWN) from error
@@ -101,9 +100,16 @@ def _some(names: list[str]) -> str:
 def _read(path: Path, data: object) -> Imported:
     for form in FORMATS:
         if form.fits(data):
-            return form.read(data)
+            return _named(path, form, data)
     shown = ", ".join(sorted(obj(data))[:8]) if isinstance(data, dict) else type(data).__name__
     raise StoreError(f"{path} is of no known format (it holds: {shown})", hint=_KNOWN)
+
+
+def _named(path: Path, form: Format, data: object) -> Imported:
+    try:
+        return form.read(data)
+    except StoreError as error:  # a reader knows the place in the file, not the file
+        raise StoreError(f"{path}: {error.message}", hint=error.hint) from error
 
 
 def _stem(path: Path) -> str:

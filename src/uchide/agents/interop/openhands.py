@@ -11,6 +11,7 @@ from dataclasses import replace
 from uchide.agents.interop import fields, openhands_sdk
 from uchide.agents.interop.fields import Object, items, obj, text
 from uchide.agents.interop.model import Act, Imported, Step
+from uchide.errors import StoreError
 from uchide.records import Usage
 
 SILENT = frozenset({"change_agent_state", "recall", "system", "null", "start", "pause", "resume", "stop", ""})
@@ -34,7 +35,7 @@ def _is_event(item: object) -> bool:
 
 
 def read(data: object) -> Imported:
-    """A row, or a list of events, as our model."""
+    """A row, or a list of events, as our model. Raises StoreError for events that do not say what they belong to."""
     row = {"history": data} if isinstance(data, list) else obj(data)
     history = items(row.get("history"))
     metadata, result = obj(row.get("metadata")), obj(row.get("test_result"))
@@ -98,10 +99,16 @@ def _events(history: Sequence[object]) -> list[Object]:
     flat: list[Object] = []
     for number, item in enumerate(history):
         if isinstance(item, list):
+            if len(item) < 2:
+                raise StoreError(f"history[{number}]: a pair of {len(item)}, not of an action and its observation")
             action, observation = (obj(part) for part in item[:2])
             flat += [{**action, "id": ("pair", number)}, {**observation, "cause": ("pair", number)}]
         else:
-            flat.append(obj(item))
+            event = obj(item)
+            for name in ("id", "cause"):
+                if isinstance(event.get(name), dict | list):
+                    raise StoreError(f"history[{number}].{name}: not the number of an event")
+            flat.append(event)
     return flat
 
 

@@ -1,6 +1,5 @@
 """Events of OpenHands' software-agent SDK: each has a `kind`; calls of one reply share their `llm_response_id`."""
 
-import json
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -30,7 +29,7 @@ def read_folder(folder: Path) -> list[object]:
     events: list[object] = []
     for _, item in sorted(numbered, key=lambda pair: int(pair[0][1])):
         try:
-            events.append(json.loads(item.read_text("utf-8")))
+            events.append(fields.parsed(item.read_text("utf-8")))
         except (OSError, ValueError) as error:
             raise StoreError(f"{item} is not an event of OpenHands: {error}") from error
     return events
@@ -72,7 +71,7 @@ def with_state(imported: Imported, folder: Path) -> Imported:
     if not path.is_file():
         return imported
     try:
-        state = obj(json.loads(path.read_text("utf-8")))
+        state = obj(fields.parsed(path.read_text("utf-8")))
     except (OSError, ValueError) as error:
         raise StoreError(f"{path} cannot be read: {error}") from error
     model = text(obj(obj(state.get("agent")).get("llm")).get("model"))
