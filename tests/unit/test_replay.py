@@ -116,6 +116,16 @@ SAME = [
     ("passed in 62.15s (0:01:02)", "passed in 3725.00s (1:02:05)"),
     ("real 0m0.123s", "real 1m2.5s"),
     ("finished in 3 seconds", "finished in 12 seconds"),
+    ("cpu seconds: 2.0", "cpu seconds: 11.4"),
+    ("seconds=2", "seconds=13"),
+    ("- Wall seconds : 0.5", "- Wall seconds : 12"),
+    ("elapsed_seconds: 3.25e-05", "elapsed_seconds: 1"),
+    ("ran for 9 seconds", "ran for 10 seconds"),
+    ("it took 850 ms", "it took 1,020 ms"),
+    ("time: 2 s", "time: 2.25 s"),
+    ("cpu time: 4s", "cpu time: 12s"),
+    ("elapsed: 0.2", "elapsed: 14"),
+    ("user 0.01\nsys 0.00", "user 12.34\nsys 1.00"),
     ("/tmp/tmpab12cd_x/f.py", "/tmp/tmpzz99aa_y/f.py"),
     ("/tmp/tmp.8gHx2Qa/out", "/tmp/tmp.Xy7fQ22/out"),
     ("/var/x/pytest-of-ann/pytest-7/test_a0", "/var/x/pytest-of-bob/pytest-12/test_a0"),
@@ -134,6 +144,11 @@ OTHER = [
     ("line 12", "line 13"),
     (shorten("a\n" + "row of text\n" * 20, 80), shorten("b\n" + "row of text\n" * 20, 80)),
     ("1.5 apples", "1.6 apples"),
+    ("time: 2", "time: 3"),
+    ("seconds: int", "seconds: str"),
+    ("retries: 2", "retries: 3"),
+    ("for 3 secondary keys", "for 4 secondary keys"),
+    ("user 12", "user 13"),
     ("version 2.7.1", "version 2.7.2"),
     ("0x1f", "0x2f"),
     ("assert 60 == s", "assert 61 == s"),
@@ -336,6 +351,20 @@ async def test_a_resumed_rollout_goes_on_in_its_file(tmp_path):
     assert [line.exchange.reply.text for line in lines(tmp_path)] == ["answer 0", "answer 1", "resumed"]
     await record(tmp_path, [request("s3", "never asked", place="R")], ["more"])
     assert [line.exchange.place for line in lines(tmp_path)] == ["P", "P", "Q", "R"]
+
+
+async def test_a_rollout_whose_first_role_is_another_goes_on_in_its_file(tmp_path):
+    """The blueprint agent asks as `discrepancies` first and as `agent` from then on."""
+    first = request("d", "issue", role="discrepancies")
+    rest = [OPENING, NEXT, LATER]
+    await record(tmp_path, [first, *rest, request("s2", "w", "a", "half", place="Q")])
+    await record(tmp_path, [LATER], ["resumed"])
+    said = ["answer 0", "answer 1", "answer 2", "resumed"]
+    assert [line.exchange.reply.text for line in lines(tmp_path)] == said
+    model = replay(tmp_path)
+    assert [(await model.complete(each)).text for each in (first, *rest)] == said
+    await record(tmp_path, [first, *rest, LATER, first], list("abcdef"))  # back to the checkpoint; begun anew
+    assert [line.exchange.reply.text for line in lines(tmp_path)] == ["f"]
 
 
 async def test_a_helper_may_be_asked_the_same_twice(tmp_path):

@@ -14,6 +14,9 @@ _DIGITS = 32
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|[mµun]?s|h)"
+_WORD = r"(?:(?:milli|micro|nano)?seconds?|secs?|minutes?|mins?|ms)"
+_NUMBER = r"\d+(?:\.\d+)?(?:e-?\d+)?"
+_SAYS = r" {0,9}[:=] {0,9}"
 _VOLATILE: tuple[tuple[str, str], ...] = (
     (r"(?<![\d,])\d[\d,]* bytes\b", "<size>"),
     (r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?: ?(?:Z\b|[+-]\d\d:?\d\d))?", "<time>"),
@@ -22,6 +25,10 @@ _VOLATILE: tuple[tuple[str, str], ...] = (
     (r"\b\d+m ?\d+(?:\.\d+)?s\b", "<duration>"),
     (rf"(?<![\w.])\d+\.\d+(?:e-?\d+)? ?{_UNIT}\b", "<duration>"),
     (rf"(?<=\bin )\d+ ?{_UNIT}\b", "<duration>"),
+    (rf"(?<![\w.,])\d[\d,]* ?{_WORD}\b", "<duration>"),
+    (rf"(?<=seconds){_SAYS}{_NUMBER}\b|(?<=\btime){_SAYS}{_NUMBER} ?{_UNIT}\b", ": <duration>"),
+    (rf"(?i:\belapsed(?: time)?){_SAYS}{_NUMBER}\b(?: ?{_UNIT}\b)?", "elapsed: <duration>"),
+    (r"(?<=^real )\d+\.\d+$|(?<=^user )\d+\.\d+$|(?<=^sys )\d+\.\d+$", "<duration>"),
     (r"(?<=\bpid[ =:])\s*\d+\b|(?<=\bpid: )\d+\b|(?<=\bprocess )\d+\b|(?<=^==)\d+(?===)", "<pid>"),
     (r"\b0x[0-9a-fA-F]{6,}\b", "0x<address>"),
     (r"(?<=/)pytest-of-[^/\s]+/pytest-\d+", "<tmp>"),

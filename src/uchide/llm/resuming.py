@@ -4,6 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+HELPERS = frozenset({"formatter", "summary"})
+"""Roles that may be asked the same thing twice within one rollout."""
 LIVE_SESSIONS = 256
 """Rollouts of which something is kept in memory; one that comes back after that is like one of another process."""
 
@@ -31,16 +33,17 @@ def place_of(kept: Sequence[Asked], request: Asked, following: int | None, *, op
 
     Later requests follow one another, except when an opening comes again: then an infrastructure failure made the
     rollout begin anew, or go back to its checkpoint. Agents number their visits in the prompt, so that no rollout opens
-    two conversations alike; only helpers (formatter, summary) may be asked the same thing twice.
+    two conversations alike; only `HELPERS` may be asked the same thing twice.
     """
-    leads = bool(kept) and kept[0].role == request.role
+    tells = request.role not in HELPERS
     until = len(kept) if following is None else following
-    same = [number for number, asked in enumerate(kept[:until]) if asked.key == request.key] if leads else []
+    same = [number for number, asked in enumerate(kept[:until]) if asked.key == request.key] if tells else []
     if following is not None:
         return same[-1] if opens and same else following
     if same:
         return same[-1]
-    return 0 if opens and leads and kept[0].place == request.place else len(kept)
+    anew = opens and bool(kept) and (kept[0].place, kept[0].role) == (request.place, request.role)
+    return 0 if anew else len(kept)
 
 
 def of_session(sessions: dict[str, Kept], session: str, make: Callable[[], Kept]) -> Kept:
