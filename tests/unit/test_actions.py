@@ -41,6 +41,7 @@ def bash_json(text):
         ("tool_bash", "<tool: bash> ls </tool>", "ls"),
         ("tool_bash", "I look.\n<TOOL:bash>\nls -l\n</TOOL >\nThen I read.", "ls -l"),
         ("tool_bash", f"<tool: bash>{HEREDOC}</tool>", HEREDOC),
+        ("tool_bash", "`<tool: bash> ls </tool>`. </s>\nThen I read.", "ls"),
         ("tool_bash", "<tool: bash> mkdir -p test/{a,b </tool>", "mkdir -p test/{a,b"),
         ("tool_bash", "<tool: bash>\r\na\r\nb\r\n</tool>\r\n", "a\nb"),
         ("tool_bash", "<tool: bash> [TOOL_CALLS] <tool_call> ```bash </tool>", "[TOOL_CALLS] <tool_call> ```bash"),
@@ -137,6 +138,8 @@ def test_no_action(form, raw):
         # not closed, cut off
         ("tool_bash", "<tool: bash> ls", "not closed"),
         ("tool_bash", "ls </tool>", "without <tool: bash>"),
+        ("tool_bash", '<tool: bash> grep -n "</tool>" a.xml > out; rm -rf build', "follows </tool> on its line"),
+        ("tool_bash", "<tool: bash> sed -n /</tool>/p a.xml", "follows </tool> on its line"),
         ("tool_bash", "</tool><tool: bash> ls", "not closed"),
         ("markdown_bash", "```bash\nls", "a fence is not closed"),
         ("markdown_bash", "~~~bash\nls\n```", "a fence is not closed"),

@@ -191,6 +191,16 @@ async def test_over_budget_the_conversation_goes_on_from_a_memo(tmp_path):
     assert {file.path: file.text for file in of(records, "phase")[0].share}["ISSUE_REPRODUCE.md"].startswith("the memo")
 
 
+async def test_the_memo_of_a_compaction_outlasts_a_memo_turn_that_cannot_be_read(tmp_path):
+    given = options(7, window=6000)
+    model = Server([*STEPS[:5], "nonsense", STEPS[6]])
+    given["phases"] = {"ISSUE_REPRODUCE": {"turns": 5}}
+    _, records = await run(tmp_path, model, given)
+    assert of(records, "turn")[5].format_error
+    left = of(records, "phase")[0]
+    assert (left.exit, left.memo.strip()) == ("turn_limit", "the memo of the summary")
+
+
 async def test_the_window_of_the_models_server_is_the_budget_where_none_is_set(tmp_path):
     model = Server(STEPS, limit=6000, says=6000)
     candidate, records = await run(tmp_path, model, options(6))

@@ -193,6 +193,7 @@ async def test_a_formatter_without_exactly_one_action_is_a_recorded_format_error
         ("I look first.", "first line"),
         ("WORKFLOW: W0\nTHOUGHT: hm\nFINAL_ANSWER:\n", "no action"),
         (ChatReply("WORKFLOW: W0\nTHOUGHT: x\nFINAL_ANSWER:\nrm -rf /tmp/a", USAGE, "length"), "cut off"),
+        (ChatReply("WORKFLOW: COMPLETE\nTHOUGHT: Before I", USAGE, "length"), "COMPLETE is not taken"),
     ],
 )
 async def test_a_planner_that_drafts_nothing_whole_is_refused_without_a_formatter_call(tmp_path, reply, reason):

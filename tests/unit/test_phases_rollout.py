@@ -4,11 +4,12 @@ import json
 
 import pytest
 from support.local import LocalProvider
-from support.rollouts import FIX, HAPPY, PHASES, make_task, play
+from support.rollouts import FIX, HAPPY, NEW_TEST, PHASES, REGRESSION, make_task, play
 from support.scripted import Scripted, header, turn
 
 from uchide import agents
 from uchide.agents import trajectory
+from uchide.agents.phases.halves import looks_cut
 from uchide.errors import ConfigError, ModelError
 from uchide.records import digest
 
@@ -210,6 +211,89 @@ async def test_without_any_memo_the_last_thought_is_handed_over(tmp_path):
     candidate, _, records = await play(tmp_path, answers, {"limits": {"steps": 4}})
     assert of(records, "phase")[0].memo == "my last words"
     assert candidate.format_errors == 1
+
+
+@pytest.mark.parametrize("kept", ["of the handover", "of a file, later"])
+async def test_a_memo_of_this_visit_is_not_replaced_by_its_last_thought(tmp_path, kept):
+    """The turn limit comes with nothing to answer, so no memo can be asked for."""
+    write = f"echo {kept} > /share/ISSUE_REPRODUCE.md"
+    first = turn("W0", write if "file" in kept else "true")
+    answers = (first, turn("HANDOVER", memo=kept, thought="last words"), turn("W0", "true"))
+    options = {"phases": {"ISSUE_REPRODUCE": {"turns": 2}}, "limits": {"steps": 3}}
+    _, model, records = await play(tmp_path, answers, options)
+    assert of(records, "phase")[0].memo.strip() == kept
+    assert kept in model.requests[-1][1].content
+
+
+async def test_a_memo_of_an_earlier_visit_is_not_taken_for_this_ones(tmp_path):
+    once = {"turns": 1, "on_giveup": "ISSUE_REPRODUCE"}
+    answers = (
+        turn("GIVEUP", memo="first memo"),
+        turn("GIVEUP", thought="second words"),
+        "nonsense",
+        turn("W0", "true"),
+    )
+    options = {"phases": {"ISSUE_REPRODUCE": once}, "limits": {"steps": 4}}
+    _, _, records = await play(tmp_path, answers, options)
+    assert [record.memo for record in of(records, "phase")[:2]] == ["first memo", "second words"]
+
+
+async def test_nothing_is_executed_in_a_turn_that_was_asked_for_a_memo(tmp_path):
+    remove = turn("W0", "rm -f /share/reproduce.md; touch /share/ran")
+    answers = (HAPPY[1], turn("COMPLETE", thought="it is there"), remove, turn("W0", "ls /share"))
+    candidate, _, records = await play(tmp_path, answers, {"limits": {"steps": 4}})
+    asked, after = of(records, "turn")[2:]
+    assert "only the memo was asked for" in asked.format_error
+    assert (asked.action, candidate.format_errors) == (None, 1)
+    assert of(records, "phase")[0].memo == "it is there"
+    assert "\nreproduce.md\n" in after.observation
+    assert "\nran\n" not in after.observation
+
+
+CUT = [
+    ('<tool: bash> touch ran; grep -n "</tool>\n" a.xml', "is never closed"),
+    ("<tool: bash> touch ran; echo it's </tool>", "is never closed"),
+    ("<tool: bash> touch ran\ncat > a.xml <<'EOF'\n<tool>\n</tool>\nEOF", "not ended by a line 'EOF'"),
+    ("```bash\ntouch ran; cat > R.md <<EOF\n```python\nx\n```\n", "not ended by a line 'EOF'"),
+    ("```bash\ntouch ran\npython -c '\n```\nprint(1)", "is never closed"),
+]
+
+
+@pytest.mark.parametrize(("answer", "reason"), CUT)
+async def test_half_a_command_is_a_format_error_and_nothing_of_it_runs(tmp_path, answer, reason):
+    form = "markdown_bash" if "```" in answer else "tool_bash"
+    look = "```bash\nls\n```" if "```" in answer else "<tool: bash> ls </tool>"
+    head = "WORKFLOW: W0\nTHOUGHT: x\nFINAL_ANSWER:\n"
+    options = {"action_format": form, "limits": {"steps": 2}}
+    candidate, model, records = await play(tmp_path, (head + answer, head + look), options)
+    cut, after = of(records, "turn")
+    assert reason in cut.format_error
+    assert (cut.action, candidate.format_errors) == (None, 1)
+    assert reason in model.requests[1][-1].content
+    assert after.observation == "<returncode>0</returncode>\n<output>\ncalc.py\ntests\n</output>"
+
+
+@pytest.mark.parametrize(
+    ("command", "output"),
+    [
+        ("# don't\necho a", "a"),
+        ("""echo "$(echo 'a"b')" """, 'a"b'),
+        ("echo $((1<<2))", "4"),
+        ("cat <<-'E O'\n\tx\n\tE O", "x"),
+        ('cat <<A; cat <<"B"\n1\nA\n2\nB', "1\n2"),
+        ('cat <<<"it\'s"', "it's"),
+        ("case x in x) echo \"`echo 'q'`\";; esac", "q"),
+    ],
+)
+async def test_a_whole_command_is_never_taken_for_half_of_one(tmp_path, command, output):
+    _, _, records = await play(tmp_path, [turn("W0", command)], {"limits": {"steps": 1}})
+    assert of(records, "turn")[0].observation == f"<returncode>0</returncode>\n<output>\n{output}\n</output>"
+
+
+def test_a_plain_command_costs_no_process_to_check():
+    document = "cat > a.py <<'EOF' && python a.py\nit's\nEOF\necho \"$(cat a)\""
+    for command in ("ls -l", FIX, NEW_TEST, REGRESSION, 'grep "it\'s" a', document, "cat <<EOF\nEOF"):
+        assert not looks_cut(command)
 
 
 async def test_handover_rebuilds_the_conversation_from_the_share(tmp_path):

@@ -173,6 +173,28 @@ def test_a_reply_cut_at_the_token_limit_says_so():
     assert "cut off at the server's token limit" in turn.reason
 
 
+EXITS = ["COMPLETE", "GIVEUP", "HANDOVER"]
+
+
+@pytest.mark.parametrize("token", EXITS)
+@pytest.mark.parametrize(
+    "rest", ["", "\nTHOUGHT: Before I leave I wan", "\nTHOUGHT: so\nFINAL_ANSWER:", "\nA memo that is"]
+)
+def test_an_exit_whose_answer_was_cut_away_is_not_taken(token, rest):
+    text = f"WORKFLOW: {token}{rest}"
+    cut = parse_turn(ChatReply(text, Usage(), "length"), BASH, 5)
+    assert isinstance(cut, FormatError)
+    assert f"{token} is not taken without anything under FINAL_ANSWER: (the reply was cut off" in cut.reason
+    assert isinstance(parse_turn(ChatReply(text, Usage(), "stop"), BASH, 5), Turn)
+
+
+@pytest.mark.parametrize("token", EXITS)
+def test_a_memo_that_was_cut_is_still_a_memo(token):
+    assert parse_turn(ChatReply(reply(token, "half a me"), Usage(), "length"), BASH, 5) == Turn(
+        token, "because", None, "half a me"
+    )
+
+
 PIECES = [
     "<tool: bash>",
     "</tool>",

@@ -7,6 +7,8 @@ from uchide.actions.base import CALLED_API, ActionFormat, Call, FormatError, bas
 from uchide.protocols import ToolCall
 
 _OPEN = re.compile(r"<tool:\s*bash\s*>", re.IGNORECASE)
+_REST = re.compile(r"[\s.`*]+|</s>")
+"""What may follow an action on its line: decoration and the marks that a server left."""
 _CLOSE = re.compile(r"</tool\s*>", re.IGNORECASE)
 
 
@@ -23,6 +25,8 @@ def read(text: str, tool_calls: Sequence[ToolCall] = ()) -> Call | FormatError |
         return FormatError("the action is not closed with </tool>")
     if len(closed) > 1:
         return FormatError("</tool> stands more than once; a command must not contain it")
+    if rest := _REST.sub("", text[closed[0].end() :].partition("\n")[0]):
+        return FormatError(f"{rest[:20]!r} follows </tool> on its line; a command must not contain that tag")
     command = checked(text[opened[0].end() : closed[0].start()])
     return command if isinstance(command, FormatError) else Call("bash", {"command": command})
 

@@ -10,6 +10,7 @@ from uchide.actions import FormatError
 from uchide.agents.context import Budget
 from uchide.agents.observation import render, returncode
 from uchide.agents.phases.formatter import format_turn
+from uchide.agents.phases.halves import refused_half
 from uchide.agents.phases.journal import Journal
 from uchide.agents.phases.runtime import Runtime
 from uchide.agents.phases.turns import Turn, parse_turn
@@ -21,6 +22,7 @@ from uchide.protocols import ChatReply, Command, ExecResult, Message
 SHELL = ("/bin/bash", "-c")
 _MARKS = 200
 """Characters of an observation beside its output."""
+_ONLY_MEMO = "only the memo was asked for, as text under FINAL_ANSWER: an action is not executed here"
 _WORTH_SHOWING = 400
 """Of an output, less than this says nothing: how long it was is all that is shown then."""
 
@@ -86,6 +88,8 @@ class Conversation:
         self.budget.replied(reply)
         self._pending = _Pending(reply)
         turn = await self._read(reply)
+        if isinstance(turn, Turn) and turn.action is not None and not self._prompts.format.any_tool:
+            turn = await refused_half(turn.action, self._session) or turn
         if not isinstance(turn, FormatError):
             self._errors_in_a_row = 0
             self._pending.turn = turn
@@ -144,7 +148,7 @@ class Conversation:
 
     async def ask_for_memo(self, request: str) -> Turn | None:
         """One more turn, for the handover memo. None when there is no turn to answer, no room for the request, or the
-        reply is unreadable."""
+        reply is unreadable or an action: after an accepted COMPLETE nothing may change any more."""
         if self._pending is None:
             return None
         seen = [self._observation()] if self._pending.result is not None else []
@@ -157,11 +161,13 @@ class Conversation:
             turn = await self.ask()
         except ContextOverflow:
             return None
+        if isinstance(turn, Turn) and turn.action is not None:
+            self._pending.turn = None
+            turn = FormatError(_ONLY_MEMO)
         if isinstance(turn, FormatError):
             self._pending.format_error = turn.reason
             self._session.format_errors += 1
             return None
-        await self.act(turn)
         return turn
 
     def close(self) -> None:

@@ -2,7 +2,16 @@
 
 from uchide.actions import FormatError
 from uchide.agents.phases.runtime import Runtime
-from uchide.agents.phases.turns import CUT_OFF, HANDOVER, Draft, Turn, parse_draft, read_action, without_reasoning
+from uchide.agents.phases.turns import (
+    CUT_OFF,
+    HANDOVER,
+    Draft,
+    Turn,
+    cut_exit,
+    parse_draft,
+    read_action,
+    without_reasoning,
+)
 from uchide.errors import ContextOverflow
 from uchide.protocols import ChatReply, Message
 
@@ -36,6 +45,8 @@ def _draft(runtime: Runtime, reply: ChatReply, name: str) -> Draft | FormatError
     draft = parse_draft(reply.text, len(spec.phases[name].workflow), handover=spec.mechanisms.handover)
     if isinstance(draft, FormatError):
         return FormatError(f"{draft.reason} ({CUT_OFF})") if reply.finish_reason == "length" else draft
+    if (cut := cut_exit(draft, reply)) is not None:
+        return FormatError(f"{cut.reason} ({CUT_OFF})")
     if draft.is_step and not draft.answer and not reply.tool_calls:
         return FormatError("there is no action under FINAL_ANSWER:")
     if reply.finish_reason == "length" and (draft.is_step or _holds_action(runtime, draft, reply)):

@@ -42,6 +42,8 @@ class PhasesRun:
         self._share = Share(session.sandbox)
         self._visits: Counter[str] = Counter()
         self._memos: defaultdict[str, str] = defaultdict(str)
+        self._kept = ""
+        """The last memo that this visit put into the share as it went on."""
 
     async def run(self) -> ExitStatus:
         """Walk until a phase without successor completes or a limit ends it."""
@@ -58,6 +60,7 @@ class PhasesRun:
         """One visit; gives the next phase."""
         self._visits[name] += 1
         self._session.phases.append(name)
+        self._kept = ""
         start, phase = self._session.turns, self._spec.phases[name]
         conversation = await self._enter(name)
         try:
@@ -192,12 +195,19 @@ class PhasesRun:
             turn = await conversation.ask_for_memo(request)
             memo = (await self._memo(name, turn) or turn.thought) if turn else ""
         conversation.close()
-        memo = memo or left.fallback or f"(no memo; the phase ended by {left.kind})"
+        memo = memo or await self._saved(name) or left.fallback or f"(no memo; the phase ended by {left.kind})"
         await self._keep(name, memo)
         return memo
 
+    async def _saved(self, name: str) -> str:
+        """The memo that this visit has put into the share so far; empty when there is none."""
+        await self._share.update()
+        now = self._share.memo(name)
+        return now if now != self._memos[name] else self._kept
+
     async def _remember(self, name: str, memo: str) -> None:
         """Keep the memo of a phase that goes on."""
+        self._kept = memo
         await self._keep(name, memo)
         await self._share.update()
         self._memos[name] = self._share.memo(name)

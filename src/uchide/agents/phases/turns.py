@@ -70,6 +70,8 @@ def _parse(reply: ChatReply, form: ActionFormat, steps: int, handover: bool) -> 
         draft = parse_draft(reply.text, steps, handover=handover)
     if isinstance(draft, FormatError):
         return draft
+    if (cut := cut_exit(draft, reply)) is not None:
+        return cut
     action = read_action(draft.answer, reply, form)
     if isinstance(action, FormatError):
         return action
@@ -80,6 +82,14 @@ def _parse(reply: ChatReply, form: ActionFormat, steps: int, handover: bool) -> 
     in_text = action is not None and not form.native
     thought = draft.thought if draft.marked or not in_text else ""
     return Turn(draft.token, thought, action, draft.answer if draft.marked and not in_text else "")
+
+
+def cut_exit(draft: Draft, reply: ChatReply) -> FormatError | None:
+    """Why a token that leaves is not taken: the reply was cut before its FINAL_ANSWER, and may have been about to say
+    something else. A memo that is cut is still a memo."""
+    if reply.finish_reason != "length" or draft.is_step or (draft.marked and draft.answer):
+        return None
+    return FormatError(f"{draft.token} is not taken without anything under FINAL_ANSWER:")
 
 
 def read_action(text: str, reply: ChatReply, form: ActionFormat) -> str | FormatError | None:
