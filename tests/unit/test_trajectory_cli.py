@@ -165,3 +165,37 @@ def test_schema_file_is_what_the_models_say_and_accepts_what_is_written(rollout)
     with pytest.raises(jsonschema.ValidationError):
         validator.validate({"kind": "end", "exit_status": "won"})
     assert isinstance(list(read(rollout[0]))[-1], EndRecord)
+
+
+@pytest.mark.parametrize(
+    ("part", "says"),
+    [
+        (("--phase", "TYPO"), "it has ISSUE_REPRODUCE"),
+        (("--turn", "99"), "turns count over the whole rollout, and it has 17"),
+        (("--phase", "CODE_FIX", "--turn", "1"), "CODE_FIX has turns from"),
+    ],
+)
+def test_a_part_that_is_not_there_is_an_error_that_names_what_is(rollout, part, says):
+    done = subprocess.run((*PROGRAM, "show", str(rollout[0]), *part), capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert says in done.stdout + done.stderr
+
+
+def test_full_shows_the_opening_messages_of_every_phase(rollout):
+    path, _, records = rollout
+    whole = "\n".join(text for _, text in lines(load(path), Part(full=True)))
+    contexts = [record for record in records if record.kind == "context"]
+    assert len({record.phase for record in contexts}) > 2
+    for record in contexts:
+        for message in record.messages:
+            assert message.content in whole
+    brief = "\n".join(text for _, text in lines(load(path), Part()))
+    assert brief.count("UCHIDE-HEADER") == 0
+
+
+def test_phase_and_turn_together_filter_by_both(rollout):
+    steps = load(rollout[0]).steps
+    n = next(n for n, step in enumerate(steps, start=1) if step.phase == "CODE_FIX")
+    shown = trajectory("show", rollout[0], "--phase", "CODE_FIX", "--turn", n)
+    assert f"[{n}]" in shown
+    assert f"[{n + 1}]" not in shown

@@ -115,7 +115,9 @@ def show(
         str | None, typer.Option("--run", metavar="RUN", help="Page the trajectory of this run (r01, or ARM.r01).")
     ] = None,
     phase: Annotated[str, typer.Option("--phase", metavar="NAME", help="Of the trajectory, only this phase.")] = "",
-    turn: Annotated[int | None, typer.Option("--turn", min=1, metavar="N", help="Only this turn.")] = None,
+    turn: Annotated[
+        int | None, typer.Option("--turn", min=1, metavar="N", help="Only this turn, counted over the whole rollout.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Leave nothing out of the trajectory.")] = False,
     root: RootOption = None,
 ) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from uchide.cli.text import plural, safe, say
+from uchide.errors import ConfigError
 from uchide.report.visible import clip, one_line
 
 if TYPE_CHECKING:
@@ -32,7 +33,8 @@ Line = tuple[str, str]
 
 
 def lines(item: "Imported", part: Part) -> Iterator[Line]:
-    """The trajectory, or the part of it. Nothing is left out with `full`."""
+    """The trajectory, or the part of it. Nothing is left out with `full`. Raises ConfigError for a part it has not."""
+    _check(item, part)
     yield from _head(item)
     if part.turn is None and not part.phase:
         yield from _opening(item, part)
@@ -44,9 +46,32 @@ def lines(item: "Imported", part: Part) -> Iterator[Line]:
             where = (step.phase, step.visit)
             if step.phase:
                 yield BOLD, f"\n=== {step.phase}" + (f" (visit {step.visit})" if step.visit > 1 else "")
+        if part.full:
+            for role, said in step.before:
+                yield DIM, f"\n--- {role}\n{said}"
         yield from _step(n, step, part.full)
     for note in item.notes:
         yield RED, f"\nnote: {note}"
+
+
+def _check(item: "Imported", part: Part) -> None:
+    phases = dict.fromkeys(step.phase for step in item.steps if step.phase)
+    if part.phase and part.phase not in phases:
+        raise ConfigError(
+            f"no turn is of a phase {part.phase!r}",
+            hint=f"it has {', '.join(phases)}" if phases else "it has no phases",
+        )
+    if part.turn is not None and part.turn > len(item.steps):
+        raise ConfigError(
+            f"there is no turn {part.turn}: turns count over the whole rollout, and it has {len(item.steps)}",
+            hint=f"--turn 1 to --turn {len(item.steps)}" if item.steps else "it has no turns",
+        )
+    if part.turn is not None and part.phase and (of := item.steps[part.turn - 1].phase) != part.phase:
+        its = [n for n, step in enumerate(item.steps, start=1) if step.phase == part.phase]
+        raise ConfigError(
+            f"turn {part.turn} is of {of or 'no phase'}, not of {part.phase}: turns count over the whole rollout",
+            hint=f"{part.phase} has turns from {its[0]} to {its[-1]}",
+        )
 
 
 def _head(item: "Imported") -> Iterator[Line]:

@@ -118,7 +118,9 @@ def show(
     file: File,
     instance: Instance = "",
     phase: Annotated[str, typer.Option("--phase", metavar="NAME", help="Only this phase or node.")] = "",
-    turn: Annotated[int | None, typer.Option("--turn", metavar="N", min=1, help="Only this turn.")] = None,
+    turn: Annotated[
+        int | None, typer.Option("--turn", metavar="N", min=1, help="Only this turn, counted over all.")
+    ] = None,
     full: Annotated[bool, typer.Option("--full", help="Leave nothing out.")] = False,
 ) -> None:
     """Print a trajectory of Uchide, mini-swe-agent, SWE-agent, OpenHands or ATIF, paged on a terminal."""

@@ -30,6 +30,8 @@ class Step:
     """Of the action: a number, or why it was killed."""
     problem: str = ""
     """Why nothing was executed, or what was refused."""
+    before: tuple[tuple[str, str], ...] = ()
+    """(role, text) of the conversation built anew for this step; empty where it went on, and of the opening."""
 
     @property
     def action(self) -> str:

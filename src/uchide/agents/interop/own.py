@@ -1,7 +1,7 @@
 """Our own trajectory files beside the others, together with the patch that the artifact around them holds."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from uchide.agents.interop import fields
@@ -62,7 +62,7 @@ def imported(rollout: Rollout) -> Imported:
         model=header.model,
         agent=header.agent,
         opening=_opening(rollout.records),
-        steps=tuple(map(_step, rollout.turns)),
+        steps=tuple(_steps(rollout.records)),
         exit_status=end.exit_status if end else "",
         patch=rollout.patch,
         patch_sha256=end.patch_sha256 or "" if end else "",
@@ -73,7 +73,22 @@ def imported(rollout: Rollout) -> Imported:
 
 def _opening(records: Iterable[TrajectoryRecord]) -> tuple[tuple[str, str], ...]:
     first = next((record for record in records if isinstance(record, ContextRecord)), None)
-    return tuple((message.role, message.content) for message in first.messages) if first else ()
+    return _said(first) if first else ()
+
+
+def _said(context: ContextRecord) -> tuple[tuple[str, str], ...]:
+    return tuple((message.role, message.content) for message in context.messages)
+
+
+def _steps(records: Iterable[TrajectoryRecord]) -> Iterator[Step]:
+    is_first = True
+    before: tuple[tuple[str, str], ...] = ()
+    for record in records:
+        if isinstance(record, ContextRecord):
+            before, is_first = () if is_first else before + _said(record), False
+        elif isinstance(record, TurnRecord):
+            yield replace(_step(record), before=before)
+            before = ()
 
 
 def _step(turn: TurnRecord) -> Step:
