@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from uchide import agents, llm
 from uchide.agents import trajectory
 from uchide.cli.main import app
-from uchide.errors import ConfigError, ModelError
+from uchide.errors import ConfigError, ModelError, StoreError
+from uchide.llm.inbox.mailbox import set_aside
+from uchide.llm.inbox.waiting import waiting
 from uchide.protocols import ChatReply, ChatRequest, Message, Sampling, ToolCall, ToolSpec
 from uchide.records import Usage
 
@@ -157,6 +159,64 @@ async def test_an_answer_that_cannot_be_used_is_set_aside_and_the_question_stays
         assert not task.done()
         path.with_name("0001.answer.md").write_text("better")
         assert (await task).text == "better"
+
+
+def in_the_way(folder):
+    (folder / "set-aside").write_text("a file")
+    (folder / "0001.answer.md").write_bytes(b"\xff\xfe")
+
+
+def a_folder(folder):
+    (folder / "0001.answer.md").mkdir()
+
+
+def a_loop(folder):
+    (folder / "0001.answer.json").symlink_to("0001.answer.json")
+
+
+@pytest.mark.parametrize(
+    ("spoil", "why"),
+    [(in_the_way, "set-aside"), (a_folder, "Is a directory"), (a_loop, "symbolic links")],
+)
+async def test_what_cannot_be_read_or_set_aside_fails_its_rollout_and_no_other(tmp_path, spoil, why):
+    model = inbox(tmp_path)
+    async with (
+        asking(model, request("sys", "task")) as bad,
+        asking(model, request("sys", "task", session="main.r1.b")) as good,
+    ):
+        await until(tmp_path / "main.r1.b/0001.request.md")
+        spoil((await until(tmp_path / "main.r1.a/0001.request.md")).parent)
+        with pytest.raises(ModelError, match=why):
+            await asyncio.wait_for(bad, 5)
+        (tmp_path / "main.r1.b/0001.answer.md").write_text("fine")
+        assert (await asyncio.wait_for(good, 5)).text == "fine"
+
+
+async def test_a_poller_that_breaks_fails_everyone_and_the_next_question_has_a_new_one(tmp_path, monkeypatch):
+    model = inbox(tmp_path)
+    with monkeypatch.context() as broken:
+        broken.setattr("uchide.llm.inbox.model.answer_of", lambda *args: 1 // 0)
+        asked = [model.complete(request("sys", "task", session=f"main.r1.{name}")) for name in "bc"]
+        found = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 5)
+    assert [type(each) for each in found] == [ZeroDivisionError] * 2
+    assert (await asked_and_answered(model, tmp_path, request("sys", "task"), 1, "fine")).text == "fine"
+
+
+def test_a_file_that_is_taken_away_at_that_moment_is_gone(tmp_path, monkeypatch):
+    path = tmp_path / "0001.answer.md"
+    monkeypatch.setattr(Path, "exists", lambda self: self == path)  # seen a moment ago
+    assert set_aside(path, "no use") == ""
+
+
+@pytest.mark.parametrize("data", ["{}", "[]", "3", '{"request": "x", "place": "P"}'])
+async def test_a_damaged_question_is_a_clear_error(tmp_path, data):
+    path = tmp_path / "main.r1.a/0001.request.json"
+    path.parent.mkdir()
+    path.write_text(data)
+    with pytest.raises(StoreError, match=r"not a question of an inbox: .*role"):
+        await inbox(tmp_path).complete(request("sys", "task"))
+    with pytest.raises(StoreError, match="not a question of an inbox"):
+        waiting(tmp_path)
 
 
 async def test_a_time_out_names_the_file_it_waited_for_and_a_late_answer_is_used_next_time(tmp_path):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from uchide.errors import ModelError, StoreError
 from uchide.llm.fingerprint import Print, request_key
 from uchide.llm.inbox.config import parse_answer
 from uchide.llm.inbox.letters import for_people, for_programs
@@ -17,6 +18,8 @@ from uchide.store.atomic import read_json, refused, write_bytes, write_json
 
 OLD_S = 2.0
 """A text that was last changed so long before its question came is no longer being written."""
+_KEYS = ("request", "place", "role", "messages", "asked", "timeout_s")
+"""What a question must hold to be told, shown and listed."""
 _ANSWERS = (".answer.json", ".answer.md")
 
 
@@ -51,7 +54,7 @@ class Mailbox:
     ) -> tuple[Letter, ChatReply | None]:
         """Write the request, of which the first `keeps` messages are known; the reply, if it is there already.
 
-        Raises StoreError when the files cannot be written.
+        Raises StoreError when the files cannot be written, ModelError for an answer that cannot be read.
         """
         if self._next is None:
             self._kept = _kept(self.folder)
@@ -88,17 +91,44 @@ class Mailbox:
 def _kept(folder: Path) -> list[Asked]:
     kept: list[Asked] = []
     while (path := folder / f"{len(kept) + 1:04d}.request.json").exists():
-        data = read_json(path)
-        kept.append(Asked(str(data["request"]), str(data["place"]), str(data["role"])))
+        question = read_question(path)
+        kept.append(Asked(str(question["request"]), str(question["place"]), str(question["role"])))
     return kept
+
+
+def read_question(path: Path) -> dict[str, Any]:
+    """The content of a `request.json`. Raises StoreError where it is none."""
+    data = read_json(path)
+    missing = _KEYS if not isinstance(data, dict) else [key for key in _KEYS if key not in data]
+    if missing:
+        raise StoreError(
+            f"{path} is not a question of an inbox: {', '.join(missing)} missing",
+            hint="it is damaged: move it and its answer away, then run the same command again",
+        )
+    return dict(data)
 
 
 def answer_of(letter: Letter, settle_s: float, *, by_age: bool = False) -> ChatReply | None:
     """The answer, once it is whole: JSON when it can be read, a text when it has not changed for `settle_s`, by its own
     age or by what was seen of it.
 
-    An answer that cannot be used is set aside with the reason.
+    An answer that cannot be used is set aside with the reason. Raises ModelError, which fails
+    this rollout and no other, where it cannot be read or set aside.
     """
+    try:
+        return _answer_of(letter, settle_s, by_age=by_age)
+    except FileNotFoundError:  # an editor is just replacing it
+        return None
+    except StoreError as error:
+        raise ModelError(f"inbox: {error.message}", hint=error.hint) from error
+    except OSError as error:
+        raise ModelError(
+            f"inbox: {error.filename or letter.folder} cannot be read: {error.strerror}",
+            hint="an answer is a plain file that may be read; mend that, then run the same command again",
+        ) from error
+
+
+def _answer_of(letter: Letter, settle_s: float, *, by_age: bool) -> ChatReply | None:
     for name, status in _answers(letter).items():
         path = letter.folder / name
         settled = _settled(letter, name, status, settle_s, by_age=by_age)
@@ -174,11 +204,14 @@ def set_aside(path: Path, reason: str) -> str:
         if not path.exists():
             return ""
         folder.mkdir(exist_ok=True)
-        path.replace(target)
+        try:
+            path.replace(target)
+        except FileNotFoundError:  # whoever answers has just taken it away
+            return ""
         target.with_suffix(".why.txt").write_text(reason + "\n", encoding="utf-8")
     except OSError as error:
         raise refused(target, error) from error
     return f"set-aside/{target.name}"
 
 
-__all__ = ["Letter", "Mailbox", "answer_of", "set_aside"]
+__all__ = ["Letter", "Mailbox", "answer_of", "read_question", "set_aside"]

@@ -29,7 +29,7 @@ class Inbox:
         self._poller: asyncio.Task[None] | None = None
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Raises ModelError when no answer comes in time, StoreError when the folder cannot be used."""
+        """Raises ModelError when no readable answer comes in time, StoreError when the folder cannot be used."""
         self._explain()
         rollout = of_session(self._sessions, request.session, lambda: self._open(request.session))
         letter, reply = await asyncio.to_thread(self._post, rollout, request)
@@ -82,7 +82,11 @@ class Inbox:
         while self._waiting:
             await asyncio.sleep(self._config.poll_s)
             waiting = list(self._waiting.values())
-            found = await asyncio.to_thread(_look, [letter for letter, _ in waiting], self._config.settle_s)
+            try:
+                found = await asyncio.to_thread(_look, [letter for letter, _ in waiting], self._config.settle_s)
+            except BaseException as error:
+                _fail([future for _, future in waiting], error)
+                raise
             for (_, future), reply in zip(waiting, found, strict=True):
                 if future.done():
                     continue
@@ -100,6 +104,13 @@ class _Rollout:
         self.roles: dict[str, tuple[Prints, tuple[Message, ...]]] = {}
 
 
+def _fail(futures: list["asyncio.Future[ChatReply]"], error: BaseException) -> None:
+    """Nobody waits for a poller that is gone."""
+    for future in futures:
+        if not future.done():
+            future.set_exception(error) if isinstance(error, Exception) else future.cancel()
+
+
 def _look(letters: list[Letter], settle_s: float) -> list[ChatReply | ModelError | None]:
     return [_look_for(letter, settle_s) for letter in letters]
 
@@ -107,5 +118,5 @@ def _look(letters: list[Letter], settle_s: float) -> list[ChatReply | ModelError
 def _look_for(letter: Letter, settle_s: float) -> ChatReply | ModelError | None:
     try:
         return answer_of(letter, settle_s)
-    except OSError as error:
-        return ModelError(f"inbox: {letter.folder} cannot be read: {error.strerror}")
+    except ModelError as error:  # of this rollout alone
+        return error

@@ -8,7 +8,8 @@ from typing import Any
 
 from uchide.errors import ConfigError
 from uchide.llm.inbox.config import parse_answer
-from uchide.store.atomic import read_json, write_bytes
+from uchide.llm.inbox.mailbox import read_question
+from uchide.store.atomic import write_bytes
 
 _REQUEST = ".request.json"
 
@@ -69,7 +70,7 @@ def waiting(folder: Path) -> list[Waiting]:
         if requests := sorted(rollout.glob(f"*{_REQUEST}")):
             stem = requests[-1].name.removesuffix(_REQUEST)
             if not any((rollout / f"{stem}{end}").exists() for end in (".answer.md", ".answer.json")):
-                found.append(Waiting(requests[-1], read_json(requests[-1])))
+                found.append(Waiting(requests[-1], read_question(requests[-1])))
     return sorted(found, key=lambda each: (each.data["asked"], each.which))
 
 
