@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,9 @@ def refusal(config):
         ({"base_url": "http://me:hunter22@host/v1"}, ["model.base_url", "must not hold a password", "api_key_env"]),
         ({"base_url": ["http://a/v1", "http://a/v1/"]}, ["named twice"]),
         ({"timeout_s": "soon"}, ["model.timeout_s"]),
+        ({"extra_body": {"day": date(2026, 1, 1)}}, ["model.extra_body", "cannot be sent as JSON"]),
+        ({"extra_body": {"top_p": float("nan")}}, ["model.extra_body", "cannot be sent as JSON"]),
+        ({"extra_body": {"stop": ["\ud800"]}}, ["model.extra_body", "cannot be sent as JSON"]),
         ({"concurrency": 0}, ["model.concurrency"]),
         ({"omit": ["sead"]}, ["model.omit.0"]),
         ({"api_key": "sk-verysecretindeed000"}, ["model.api_key", "api_key_env"]),

@@ -1,6 +1,7 @@
 """What a user may say about a server, checked before anything is sent."""
 
 import difflib
+import json
 import os
 import random
 from collections.abc import Mapping
@@ -118,6 +119,15 @@ class OpenAIConfig(Section):
                 "only then is its value kept out of every file"
             )
         return name
+
+    @field_validator("extra_body")
+    @classmethod
+    def _can_be_sent(cls, fields: dict[str, Any]) -> dict[str, Any]:
+        try:
+            json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+        except (TypeError, ValueError, RecursionError) as error:
+            raise ValueError("it cannot be sent as JSON (a date, for example, needs quotes)") from error
+        return fields
 
     @classmethod
     def read(cls, options: Mapping[str, Any]) -> Self:
