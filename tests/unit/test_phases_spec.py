@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from uchide import agents, llm
 from uchide.actions import FORMATS, FormatError
 from uchide.agents.issue import fence, render_issue
-from uchide.agents.phases.spec import load_spec
+from uchide.agents.phases.spec import BUILT_IN, _overlay, load_spec
 from uchide.agents.phases.turns import Turn, parse_turn
 from uchide.errors import ConfigError
 from uchide.protocols import ChatReply
@@ -58,6 +58,40 @@ def test_the_built_in_graph_has_the_published_phases_and_edges():
 def test_a_spec_that_cannot_work_is_refused(change, message):
     with pytest.raises(ConfigError, match=re.escape(message)):
         agents.create(change)
+
+
+WRONG = [
+    ({"mechanism": {"skills": False}}, "mechanism: there is no such key, did you mean 'mechanisms'?"),
+    ({"mechanisms": {"skils": False}}, "mechanisms.skils: there is no such key, did you mean 'skills'?"),
+    ({"limits": {"step": 3}}, "limits.step: there is no such key, did you mean 'steps'?"),
+    ({"roles": {"planner": {"temprature": 1}}}, "roles.planner.temprature: there is no such key, did you mean 'temper"),
+    ({"phases": {"CODE_FIX": {"turn": 3}}}, "phases.CODE_FIX.turn: there is no such key, did you mean 'turns'?"),
+    ({"sandbox": {"zzz": 1}}, "sandbox.zzz: there is no such key, known: memory_mb, "),
+    ({"action_format": "tool-bash"}, "action_format: unknown 'tool-bash', known: tool_bash, markdown_bash, tool_call, "
+     "toolcall, native, did you mean 'tool_bash'?"),
+    ({"limits": {"steps": 0}}, "limits.steps: Input should be greater than or equal to 1"),
+    ({"phases": {"CODE_FIX": {"tools": ["run_test"]}}}, "did you mean 'run_tests'?"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("wrong", "message"), WRONG)
+def test_a_fault_is_told_where_it_was_written(tmp_path, wrong, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(BUILT_IN.read_text())
+    for options in (wrong, {"spec": str(path), **wrong}):
+        with pytest.raises(ConfigError, match=f"^agent\\..*{re.escape(message)}") as caught:
+            agents.create(options)
+        assert "phases.yaml" not in str(caught.value)
+        assert "An option of the agent in the experiment file" in str(caught.value)
+
+    path.write_text(yaml.safe_dump(_overlay(yaml.safe_load(BUILT_IN.read_text()), wrong)))
+    with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: .*{re.escape(message)}"):
+        agents.create({"spec": str(path), "limits": {"tokens": 9}})
+
+
+def test_an_option_that_no_spec_has_is_proposed_too():
+    with pytest.raises(ConfigError, match=r"^agent\.skill: there is no such key, did you mean 'skills'\?"):
+        agents.create({"skill": "configs/my-skills"})
 
 
 def test_a_spec_of_ones_own(tmp_path):

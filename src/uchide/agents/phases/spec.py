@@ -1,6 +1,5 @@
 """The declaration of a phases runtime: the YAML file as validated models."""
 
-import difflib
 from collections import deque
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from uchide.actions import FORMATS
 from uchide.agents.limits import Count, Flag, RolloutLimits, SamplingSpec, SandboxLimits, StrictModel
+from uchide.agents.phases.faults import fault, meant
 from uchide.errors import ConfigError
 from uchide.tools import TOOL_FILES
 
@@ -152,12 +152,16 @@ class PhasesSpec(StrictModel):
     @model_validator(mode="after")
     def _names_exist(self) -> Self:
         if self.action_format not in FORMATS:
-            raise ValueError(f"action_format: unknown {self.action_format!r}, known: {', '.join(FORMATS)}")
+            raise ValueError(
+                f"action_format: unknown {self.action_format!r}, known: {', '.join(FORMATS)}"
+                f"{meant(self.action_format, FORMATS)}"
+            )
         named = [(f"phases.{name}", phase) for name, phase in self.phases.items()]
         for where, phase in (*named, ("free", self.free)):
             for tool in phase.tools:
                 if tool not in TOOL_FILES:
-                    raise ValueError(f"{where}.tools: unknown tool {tool!r}, known: {', '.join(TOOL_FILES)}")
+                    known = f"{', '.join(TOOL_FILES)}{meant(tool, TOOL_FILES)}"
+                    raise ValueError(f"{where}.tools: unknown tool {tool!r}, known: {known}")
         if (free := self.free).on_complete is not None or free.on_giveup != FREE:
             raise ValueError(f"free: its edges must be `on_complete: null` and `on_giveup: {FREE}`")
         return self
@@ -183,8 +187,7 @@ class PhasesSpec(StrictModel):
 
 
 def _unknown(name: str, phases: Mapping[str, PhaseSpec]) -> str:
-    close = difflib.get_close_matches(name, phases, n=1)
-    return f"unknown phase {name!r}" + (f", did you mean {close[0]!r}?" if close else "")
+    return f"unknown phase {name!r}{meant(name, phases)}"
 
 
 def load_spec(path: Path = BUILT_IN, overrides: Mapping[str, Any] | None = None) -> PhasesSpec:
@@ -206,10 +209,15 @@ def parse_spec(text: str, where: str, overrides: Mapping[str, Any] | None = None
     try:
         return PhasesSpec.model_validate(_overlay(data, overrides or {}))
     except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        place = ".".join(str(part) for part in first["loc"])
-        message = first["msg"].removeprefix("Value error, ")
-        raise ConfigError(f"{where}: {place + ': ' if place else ''}{message}") from error
+        raise fault(error, _faulty(data), where, PhasesSpec) from error
+
+
+def _faulty(data: Mapping[str, Any]) -> ValidationError | None:
+    try:
+        PhasesSpec.model_validate(data)
+    except ValidationError as error:
+        return error
+    return None
 
 
 def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
