@@ -9,6 +9,7 @@ from support.scripted import turn
 
 from uchide.agents.interop.invariants import violations
 from uchide.agents.trajectory import EndRecord, PhaseRecord, TrajectoryWriter, TurnRecord, read
+from uchide.records import Usage
 
 
 def told(records):
@@ -206,3 +207,50 @@ def test_a_whole_file_is_read_without_a_notice_and_a_cut_one_with_one(straight, 
 
 def test_every_turn_of_the_script_is_there(straight):
     assert sum(isinstance(record, TurnRecord) for record in straight) == 2 + len(HAPPY)
+
+
+def test_an_exit_is_the_one_that_the_turns_led_to(straight):
+    """Kind: exits without the turn that takes them."""
+    first, left = at(straight, "turn"), at(straight, "phase")
+    last = left - 1
+    assert straight[last].token == "COMPLETE"
+    step = straight[last - 1]
+    silent = damaged(straight, last, token=step.token, tool=step.tool, action=step.action)
+    says = "ISSUE_REPRODUCE was left by complete without a COMPLETE that was not refused"
+    assert told(silent) == [(left + 1, says)]
+    edges = (*straight[0].edges, ("ISSUE_REPRODUCE", "giveup", straight[left].next))
+    allowed = [change(straight[0], edges=edges), *straight[1:]]
+    found = told(damaged(allowed, left, exit="giveup"))
+    assert found == [(left + 1, f"ISSUE_REPRODUCE was left by giveup after COMPLETE at record {last + 1}")]
+    assert straight[first].rejected
+    given = damaged(straight, first, token="GIVEUP", rejected=())
+    assert "GIVEUP at record 3 was not the end of ISSUE_REPRODUCE" in [message for _, message in told(given)]
+    silent = damaged(allowed, last, token=step.token, tool=step.tool, action=step.action)
+    assert told(damaged(silent, left, exit="giveup")) == [
+        (left + 1, "ISSUE_REPRODUCE was left by giveup without the turn that says so")
+    ]
+    found = told(damaged(silent, left, exit="turn_limit"))
+    assert [record for record, message in found if "was left by turn_limit after 5 of its" in message] == [left + 1]
+
+
+@pytest.mark.parametrize("token", ["W99", "W", "FOO", "Wx"])
+def test_a_token_that_the_workflow_has_not(straight, token):
+    index = at(straight, "turn", 2)
+    found = told(damaged(straight, index, token=token))
+    assert [record for record, message in found if message.startswith(f"{token} is no token")] == [index + 1]
+
+
+def test_completed_by_nothing(straight):
+    header, end = straight[0], change(straight[-1], turns=0, format_errors=0, usage=Usage())
+    assert told([header, end]) == [(2, "completed, but no phase was left")]
+    assert told([header, change(end, exit_status="token_limit")]) == []
+    last = at(straight, "phase", -1)
+    found = told(damaged(straight, last, exit="ended", next=None))
+    assert any(message.startswith("completed, but a limit ended the rollout") for _, message in found)
+
+
+def test_a_start_that_no_edge_names(straight, nodes):
+    for records in (straight, nodes):
+        edges = tuple((f"not {start}", by, f"not {to}") for start, by, to in records[0].edges)
+        found = told([change(records[0], edges=edges), *records[1:]])
+        assert found[0][1].endswith("which no declared edge names")

@@ -42,9 +42,15 @@ class _Visit:
     due: tuple[str, ...] = ()
     has_tokens: bool = False
     """Whether its turns begin with a workflow token."""
-    completed: int | None = None
-    """Record of a COMPLETE that was not refused."""
-    after_complete: int = 0
+    steps: int = 0
+    """Of its workflow: its tokens are W0 to W{steps-1}."""
+    limit: int = 0
+    """Turns that it may have, without the one for the memo; 0: not told."""
+    leaving: str = ""
+    """COMPLETE (not refused) or GIVEUP, once one came."""
+    leaving_record: int = 0
+    after: int = 0
+    """Turns since."""
 
 
 @dataclass
@@ -103,6 +109,7 @@ def _context(state: _State, record: ContextRecord) -> Iterator[str]:
             told = _told(message.content)
             state.visit.due = tuple(name for name in told.get("due", ()) if isinstance(name, str))
             state.visit.has_tokens = "steps" in told
+            state.visit.steps, state.visit.limit = _count(told, "steps"), _count(told, "turns")
             if told.get("phase", record.phase) != record.phase:
                 yield f"the context of {record.phase} has the prompt of {told['phase']}"
 
@@ -115,6 +122,15 @@ def _told(content: str) -> dict[str, Any]:
     return told if isinstance(told, dict) else {}
 
 
+def _is_declared(phase: str, edges: tuple[tuple[str, str, str], ...]) -> bool:
+    return not edges or any(phase in (start, to) for start, _, to in edges)
+
+
+def _count(told: dict[str, Any], name: str) -> int:
+    value = told.get(name)
+    return value if isinstance(value, int) else 0
+
+
 def _enter(state: _State, phase: str, visit: int) -> Iterator[str]:
     """A record of this visit comes: it is the one in progress, or begins where the last exit led."""
     if state.visit is not None and (state.visit.phase, state.visit.visit) == (phase, visit):
@@ -124,6 +140,8 @@ def _enter(state: _State, phase: str, visit: int) -> Iterator[str]:
     elif state.last is not None and state.last.next != phase:
         led = state.last.next or "nowhere"
         yield f"{phase} is entered, but {state.last.phase} led to {led}"
+    elif state.last is None and state.header and not _is_declared(phase, state.header.edges):
+        yield f"the rollout begins in {phase}, which no declared edge names"
     if visit != state.visits[phase] + 1:
         yield f"visit {visit} of {phase} follows {state.visits[phase]} of it"
     state.visit = _Visit(phase, visit)
@@ -149,14 +167,27 @@ def _turn(state: _State, record: TurnRecord, number: int) -> Iterator[str]:
     if visit is None:
         return
     visit.turns += 1
-    if visit.completed is not None:
-        visit.after_complete += 1
-        if visit.after_complete == 2:  # one turn is for the memo
-            yield f"COMPLETE at record {visit.completed} was neither refused nor the end of {visit.phase}"
-    elif record.token == "COMPLETE" and not record.rejected:
-        visit.completed = number
+    if visit.has_tokens:
+        yield from _token(visit, record, number)
     if record.token == "COMPLETE" and (odd := sorted(set(record.rejected) - set(visit.due))) and visit.has_tokens:
         yield f"COMPLETE is refused for {odd[0]}, which is no product of {visit.phase}"
+
+
+def _token(visit: _Visit, record: TurnRecord, number: int) -> Iterator[str]:
+    """A token of the workflow; the one that leaves is followed by the turn for the memo at most."""
+    token = record.token
+    is_step = token[:1] == "W" and token[1:].isdecimal() and int(token[1:]) < visit.steps
+    if token and not is_step and token not in ("COMPLETE", "GIVEUP", "HANDOVER"):
+        yield f"{token} is no token of {visit.phase}, whose workflow has {visit.steps} steps"
+    if visit.leaving:
+        visit.after += 1
+        if visit.after == 2:
+            refused = "neither refused nor " if visit.leaving == "COMPLETE" else "not "
+            yield f"{visit.leaving} at record {visit.leaving_record} was {refused}the end of {visit.phase}"
+        return
+    is_memo = visit.limit and visit.turns > visit.limit  # asked for once the turns are over, whatever its token
+    if not is_memo and (token == "GIVEUP" or (token == "COMPLETE" and not record.rejected)):
+        visit.leaving, visit.leaving_record = token, number
 
 
 def _outcome(record: TurnRecord, *, has_tokens: bool) -> Iterator[str]:
@@ -194,11 +225,27 @@ def _phase(state: _State, record: PhaseRecord) -> Iterator[str]:
         return
     if record.turns != visit.turns:
         yield f"{record.phase} counts {record.turns} turns, and has {visit.turns}"
+    if visit.has_tokens:
+        yield from _leaving(visit, record)
     if record.exit == "complete" and visit.has_tokens and len(record.share) < LISTED:
         there = {file.path for file in record.share}
         for product in visit.due:
             if product != DIFF and product not in there:
                 yield f"{record.phase} completed without its product {product}"
+
+
+def _leaving(visit: _Visit, record: PhaseRecord) -> Iterator[str]:
+    """The exit is the one that the turns led to, unless a limit ended the rollout first."""
+    taken = {"COMPLETE": "complete", "GIVEUP": "giveup"}.get(visit.leaving, "turn_limit")
+    if record.exit == "ended":
+        return
+    if visit.leaving and record.exit != taken:
+        yield f"{visit.phase} was left by {record.exit} after {visit.leaving} at record {visit.leaving_record}"
+    elif record.exit != taken:
+        missing = "a COMPLETE that was not refused" if record.exit == "complete" else "the turn that says so"
+        yield f"{visit.phase} was left by {record.exit} without {missing}"
+    elif taken == "turn_limit" and visit.limit and visit.turns < visit.limit:
+        yield f"{visit.phase} was left by turn_limit after {visit.turns} of its {visit.limit} turns"
 
 
 def _end(state: _State, record: EndRecord) -> Iterator[str]:
@@ -222,9 +269,14 @@ def _last_exit(state: _State, record: EndRecord) -> Iterator[str]:
     if state.visit is not None:
         yield f"{state.visit.phase} was never left"
     last, edges = state.last, state.header.edges if state.header else ()
+    is_completed = record.exit_status == "completed"
     if last is None:
+        if is_completed and edges:
+            yield "completed, but no phase was left"
         return
+    if is_completed and last.exit == "ended":
+        yield f"completed, but a limit ended the rollout in {last.phase}"
     if last.next is not None:
         yield f"the rollout ended, but {last.phase} led to {last.next}"
-    elif record.exit_status == "completed" and any(edge[:2] == (last.phase, last.exit) for edge in edges):
+    elif is_completed and any(edge[:2] == (last.phase, last.exit) for edge in edges):
         yield f"completed, but {last.exit} of {last.phase} has a declared way on"
