@@ -91,6 +91,20 @@ def redactor(values: Iterable[str] | None = None) -> Redactor:
     return redact
 
 
+def only(redact: Redactor, fields: frozenset[str]) -> Redactor:
+    """`redact` for what stands under the keys `fields`, at any depth; keys and all other values are structure (kinds,
+    roles, names, digests), which a file would be unreadable without."""
+
+    def walk(data: Any) -> Any:  # noqa: ANN401 (walks JSON data)
+        if isinstance(data, Mapping):
+            return {key: redact(value) if key in fields else walk(value) for key, value in data.items()}
+        if isinstance(data, list | tuple):
+            return [walk(item) for item in data]
+        return data
+
+    return walk
+
+
 def scrub(text: str) -> str:
     """Text of errors, logs and comments, where a secret may also be none of this process's environment (a header of a
     server's answer): values as above, and whatever has the name or the shape of a secret."""

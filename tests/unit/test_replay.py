@@ -307,6 +307,28 @@ async def test_secrets_are_redacted_and_do_not_matter_for_the_match(tmp_path, mo
     assert (await replay(tmp_path).complete(asked)).text == "use [redacted]"
 
 
+@pytest.mark.parametrize("word", ["system", "assistant", "context", "CODE_FIX", "completed", "content"])
+async def test_a_secret_that_is_a_word_of_the_format_leaves_the_files_readable(tmp_path, monkeypatch, word):
+    task = make_task(tmp_path)
+    await agents.create({}).rollout(task, Recorder(Scripted(HAPPY), tmp_path / "plain"), LocalProvider())
+    before = list(trajectory.read(task.trajectory))
+    monkeypatch.setenv("X_AUTH_MODE", word)
+    await agents.create({}).rollout(task, Recorder(Scripted(HAPPY), tmp_path / "rec"), LocalProvider())
+    after = list(trajectory.read(task.trajectory))
+    assert [(r.kind, getattr(r, "phase", "")) for r in after] == [(r.kind, getattr(r, "phase", "")) for r in before]
+    assert [m.role for r in after if r.kind == "context" for m in r.messages] == [
+        m.role for r in before if r.kind == "context" for m in r.messages
+    ]
+    assert all(word not in r.reply for r in after if r.kind == "turn")
+    (path,) = (tmp_path / "rec").iterdir()
+    assert all(line.exchange.role == "agent" for line in read(path))
+    assert {m.role for line in read(path) for m in line.messages} == {"system", "user", "assistant"}
+    assert all(word not in m.content for line in read(path) for m in line.messages)
+    again = await agents.create({}).rollout(task, replay(tmp_path / "rec"), LocalProvider())
+    if not any(word in text for text in HAPPY):
+        assert again.exit_status == "completed"
+
+
 async def test_concurrent_rollouts_have_files_of_their_own(tmp_path):
     model = Recorder(Scripted(["same"] * 60), tmp_path)
 

@@ -16,7 +16,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from uchide.errors import StoreError
 from uchide.protocols import Message, ToolCall
 from uchide.records import ExitStatus, Record, Usage
-from uchide.redact import Redactor, redactor
+from uchide.redact import Redactor, only, redactor
 
 PhaseExit = Literal["complete", "giveup", "turn_limit", "ended"]
 """How the phases agent leaves a phase."""
@@ -178,11 +178,29 @@ def json_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "A record of a trajectory", **schema}
 
 
+_FREE_TEXT = frozenset(
+    {
+        "content",
+        "reply",
+        "arguments",
+        "action",
+        "observation",
+        "format_error",
+        "memo",
+        "path",
+        "text",
+        "error",
+        "warnings",
+    }
+)
+"""Fields that may hold a secret; all others are structure."""
+
+
 class TrajectoryWriter:
     """Writes one file from its beginning; an older file at `path` is replaced. Use as a context manager."""
 
     def __init__(self, path: Path, redact: Redactor | None = None) -> None:
-        self._redact = redactor() if redact is None else redact
+        self._redact = only(redactor() if redact is None else redact, _FREE_TEXT)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._file = path.open("wb")

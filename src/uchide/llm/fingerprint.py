@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from uchide.protocols import Message
-from uchide.redact import Redactor
+from uchide.redact import Redactor, only
 
 _DIGITS = 32
+
+FREE_TEXT = frozenset({"content", "arguments", "text"})
+"""Fields of messages and replies that may hold a secret; all others are structure."""
 
 _MONTH = r"(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
 _UNIT = r"(?:seconds?|secs?|minutes?|mins?|hours?|[mµun]?s|h)"
@@ -93,7 +96,7 @@ class Prints:
     """Digests of conversations, of which only the new end is looked at: earlier messages are known by identity."""
 
     def __init__(self, redact: Redactor) -> None:
-        self._redact = redact
+        self._redact = only(redact, FREE_TEXT)
         self._messages: tuple[Message, ...] = ()
         self._known: tuple[tuple[dict[str, Any], Print], ...] = ()
 

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from uchide.llm.fingerprint import Print, Prints, common, file_stem, request_key
+from uchide.llm.fingerprint import FREE_TEXT, Print, Prints, common, file_stem, request_key
 from uchide.llm.resuming import Asked, of_session, place_of
 from uchide.llm.transcript import SUFFIX, RecordedReply, line_bytes, read
 from uchide.protocols import ChatModel, ChatReply, ChatRequest, Message
-from uchide.redact import Redactor, redactor
+from uchide.redact import Redactor, only, redactor
 from uchide.store.atomic import refused
 
 
@@ -82,7 +82,7 @@ class _Session:
         data = self._line(request, reply, prints, place + 1) | more
         try:
             with self._path.open("ab") as file:
-                file.write(line_bytes(self._redact(data)))
+                file.write(line_bytes(data))
                 end = file.tell()
         except OSError as error:
             raise refused(self._path, error) from error
@@ -121,5 +121,5 @@ class _Session:
             "seed": request.sampling.seed,
             **after,
             "messages": new,
-            "reply": RecordedReply.of(reply).model_dump(),
+            "reply": only(self._redact, FREE_TEXT)(RecordedReply.of(reply).model_dump()),
         }
