@@ -63,3 +63,17 @@ def test_show_pages_the_trajectory_of_a_candidate(part):
         assert "=== CODE_FIX\n\n[1]\nhello\n$ ls -la" in shown, words
     assert "there are: main.r01_s1001.repo-1" in part.uchide("show", "x", "repo-1", "--run", "r07", code=1)
     assert "need an instance" in part.uchide("show", "x", "--full", code=1)
+
+
+def test_a_candidate_of_any_arm_is_found_and_its_experiment_told(tmp_path):
+    """Kind: verdict rows beside candidates, and an id that several experiments hold."""
+    checkout = Checkout.make(tmp_path)
+    text = (checkout.path / "experiments/x.yaml").read_text()
+    arms = "arms: {main: {}, other: {agent: {name: quick, flag: 1}}}\n"
+    for name in ("x", "z"):
+        checkout.write(f"experiments/{name}.yaml", text.replace("name: x\n", f"name: {name}\n") + arms)
+        checkout.uchide("run", name, "-i", "repo-1", "--runs", "1")
+    shown = checkout.uchide("show", "other.r01_s1001.repo-1", code=1)
+    assert "Field required" not in shown
+    assert "this is of the experiment x; z also has other.r01_s1001.repo-1" in shown
+    assert "no experiment" in checkout.uchide("show", "nobody.r01_s1001.repo-1", code=1)

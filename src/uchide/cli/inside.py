@@ -4,6 +4,7 @@ import asyncio
 import difflib
 import shlex
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from uchide.cli.results import candidates, plan_holding
@@ -39,23 +40,36 @@ async def enter(root: Root, path: Path, instance_id: str, candidate_id: str | No
 
 
 def owner(root: Root, instance_id: str, candidate_id: str | None) -> str:
-    """Name of an experiment file whose artifacts hold the instance (and the candidate). Raises ConfigError."""
+    """Name of an experiment file whose artifacts hold the instance (and the candidate); of several, the first, and a
+    line that there are others. Raises ConfigError."""
+    names = dict.fromkeys(home.parent.name.removesuffix(".subset") for home in _owning(root, instance_id, candidate_id))
+    if not names:
+        what = f"candidate {candidate_id!r}" if candidate_id else f"instance {instance_id!r}"
+        raise ConfigError(f"no experiment in {root.artifacts} has {what}", hint="name one with --experiment")
+    first, *others = names
+    if others:
+        say(
+            f"note: this is of the experiment {first}; {', '.join(others)} also has {candidate_id or instance_id}",
+            err=True,
+        )
+    return first
+
+
+def _owning(root: Root, instance_id: str, candidate_id: str | None) -> Iterator[Path]:
     for home in sorted(root.artifacts.glob("*/prepare")):
         public = Artifact(home.resolve()).children()["public"]
         if not any(row.instance_id == instance_id for row in public.rows(PublicInstance)):
             continue
-        name = home.parent.name.removesuffix(".subset")
         if candidate_id is None or _holds(root.home(home.parent.name) / "bench", candidate_id):
-            return name
-    what = f"candidate {candidate_id!r}" if candidate_id else f"instance {instance_id!r}"
-    raise ConfigError(f"no experiment in {root.artifacts} has {what}", hint="name one with --experiment")
+            yield home
 
 
 def _holds(bench: Path, candidate_id: str) -> bool:
     if not bench.exists():
         return False
     parts = Artifact(bench.resolve()).children().values()
-    return any(row.candidate_id == candidate_id for part in parts for row in part.rows(Candidate))
+    made = [part for part in parts if part.manifest.identity.kind == "generate"]  # beside them: their verdicts
+    return any(row.candidate_id == candidate_id for part in made for row in part.rows(Candidate))
 
 
 def _public(root: Root, plan: Plan) -> Artifact:
