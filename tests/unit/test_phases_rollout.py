@@ -325,6 +325,37 @@ async def test_the_share_is_archived_at_each_phase_exit_by_difference(tmp_path):
     assert second["fail_to_pass.txt"].text == "tests/test_uchide_r01_s1001.py::test_add\n"
 
 
+FLOODS = {
+    "many bytes": "head -c 60000 /dev/zero | tr '\\0' a > /share/a; for n in {1..420}; do cp /share/a /share/0$n.md; done",
+    "more files than are listed": "seq 6500 | split -l 1 -a 4 --additional-suffix=.md - /share/0",
+}
+
+
+@pytest.mark.parametrize("flood", FLOODS.values(), ids=FLOODS)
+async def test_memos_and_products_are_read_whatever_else_is_in_the_share(tmp_path, flood):
+    last = EARLY[-1]
+    answers = (*EARLY[:-1], turn("W0", flood), last, turn("W0", "true"))
+    _, model, records = await play(tmp_path, answers, {"limits": {"steps": len(answers)}})
+    exits = of(records, "phase")
+    for memo in ("It gives -1; see reproduce.md.", "One test.", "calc.py:2.", "One regression test."):
+        assert f"```\n{memo}\n```" in model.requests[-1][1].content
+    share = {file.path: file for file in exits[3].share}
+    assert share["pass_to_pass.txt"].text == "tests/test_calc.py::test_zero\n"
+    assert share["reproduce.md"].sha256
+    assert list(share) == sorted(share)
+    assert len(share) <= 5000
+
+
+async def test_files_of_any_name_are_read(tmp_path):
+    names = """'a b' $'new\\nline' '--x' '-d/y' $'\\xff' "$(printf 'é%.0s' {1..100})" """
+    make = f'cd /share; mkdir -p -- -d; for f in {names}; do echo z > "./$f"; done'
+    answers = (HAPPY[1], turn("W0", make), HAPPY[2])
+    _, _, records = await play(tmp_path, (*answers, turn("W0", "true")), {"limits": {"steps": 4}})
+    share = {file.path: file.text for file in of(records, "phase")[0].share}
+    named = ["a b", "new\nline", "--x", "-d/y", "\\xff", "é" * 100]
+    assert {name: share.get(name) for name in named} == dict.fromkeys(named, "z\n")
+
+
 async def test_repeated_actions_draw_a_warning(tmp_path):
     answers = [turn(f"W{n}", "false") for n in range(3)] + [turn("W3", "true")] * 2
     _, model, _ = await play(tmp_path, answers, {"limits": {"steps": 5}})

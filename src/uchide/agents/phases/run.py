@@ -11,7 +11,7 @@ from uchide.agents.phases.conversation import Conversation
 from uchide.agents.phases.prompts import Prompts
 from uchide.agents.phases.runtime import Runtime
 from uchide.agents.phases.share import Share
-from uchide.agents.phases.spec import PhaseSpec, PhasesSpec
+from uchide.agents.phases.spec import DIFF, PhaseSpec, PhasesSpec
 from uchide.agents.phases.turns import COMPLETE, GIVEUP, HANDOVER, Turn
 from uchide.agents.session import RolloutEnded, Session
 from uchide.agents.trajectory import ContextRecord, MessageRecord, PhaseExit, PhaseRecord
@@ -30,6 +30,12 @@ class Left:
     fallback: str = ""
 
 
+def _read_first(spec: PhasesSpec) -> list[str]:
+    """Names of the memos and products of a spec."""
+    products = [name for phase in spec.phases.values() for name in (*phase.due, *phase.optional) if name != DIFF]
+    return list(dict.fromkeys([*(f"{name}.md" for name in spec.phases), *products]))
+
+
 class PhasesRun:
     """One rollout of the phases agent."""
 
@@ -39,7 +45,7 @@ class PhasesRun:
         self._session = session
         self._remembers = spec.mechanisms.handover
         self._budgets: dict[str, Budget] = {}
-        self._share = Share(session.sandbox)
+        self._share = Share(session.sandbox, _read_first(spec))
         self._visits: Counter[str] = Counter()
         self._memos: defaultdict[str, str] = defaultdict(str)
         self._kept = ""

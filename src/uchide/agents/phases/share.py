@@ -15,32 +15,45 @@ SHARE = "/share"
 TEXT_LIMIT = 65_536
 """Bytes of a file that an archive keeps as text."""
 
-# The listing ends at the first empty entry; the archive of the small files follows.
-_READ = r"""find . -type f -printf '%s %P\0' 2>/dev/null | head -z -n 5000; printf '\0'
-find . -type f -size -65k -print0 2>/dev/null | head -z -n 500 | tar --null --no-recursion -T - -cf - 2>/dev/null"""
-_READ_LIMIT = 16_000_000
+# Files that must not be missed come first: those named in the arguments, then what looks like a memo or a list.
+_LIST = r"""{ [ $# = 0 ] || find "$@" -maxdepth 0 -type f -printf '%s %p\0'
+find . -maxdepth 1 -type f \( -name '*.md' -o -name '*.txt' \) -printf '%s %p\0'
+find . -maxdepth 1 -type f -printf '%s %p\0'; find . -mindepth 2 -type f -printf '%s %p\0'
+} 2>/dev/null | head -z -n 6000"""
+_PACK = "exec tar --null --no-recursion --verbatim-files-from -T - -cf - 2>/dev/null"
+_OUTPUT_LIMIT = 16_000_000
+_LISTED, _READ = 5000, 500
+_ROOM, _OVERHEAD = 15_000_000, 3072
+"""Bytes of an archive, and of a member beside its contents and name: less than the output limit, so none is cut."""
 _ABSENT = r"""for name; do { [ -f "$name" ] && grep -q '[^[:space:]]' -- "$name"; } || printf '%s\0' "$name"; done"""
 
 
 class Share:
     """What we know of the share's files; `update` looks again."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, first: Iterable[str] = ()) -> None:
+        """`first`: names of files that are read before all others."""
         self._sandbox = sandbox
+        self._first = tuple(first)
         self._files: dict[str, ShareFile] = {}
         self._archived: dict[str, str] = {}
         self._unsaved: dict[str, str] = {}
 
     async def update(self) -> None:
-        """Read every file as it is now."""
-        command = Command(("/bin/sh", "-c", _READ), cwd=SHARE, timeout_s=60, output_limit=_READ_LIMIT)
-        listing, archive = _split((await self._sandbox.run(command)).output)
-        sizes, contents = _sizes(listing), _members(archive)
+        """Look at the files as they are now, reading as many as there is room for: memos and products first."""
+        command = ("/bin/sh", "-c", _LIST, "sh", *(f"./{name}" for name in self._first))
+        sizes = _sizes(await self._output(command))
+        wanted = b"".join(b"./" + path + b"\0" for path in _fitting(sizes))
+        contents = _members(await self._output(("/bin/sh", "-c", _PACK), wanted)) if wanted else {}
         self._files = {}
-        for path in sorted(sizes):
-            data = contents.get(path)
+        for raw, size in sorted(sizes.items()):
+            path, data = raw.decode("utf-8", "backslashreplace"), contents.get(raw)
             sha = hashlib.sha256(data).hexdigest() if data is not None else ""
-            self._files[path] = ShareFile(path=path, size=sizes[path], sha256=sha, text=_text(data))
+            self._files[path] = ShareFile(path=path, size=size, sha256=sha, text=_text(data))
+
+    async def _output(self, argv: tuple[str, ...], stdin: bytes = b"") -> bytes:
+        command = Command(argv, cwd=SHARE, stdin=stdin, timeout_s=60, output_limit=_OUTPUT_LIMIT)
+        return (await self._sandbox.run(command)).output
 
     async def archive(self) -> tuple[ShareFile, ...]:
         """Every file as it is now; `text` only where it changed since the last archive."""
@@ -93,32 +106,36 @@ async def _has_diff(sandbox: Sandbox, base_tree: str) -> bool:
     return any(not change.is_test and not is_artefact(change.name) for change in changes)
 
 
-def _split(output: bytes) -> tuple[bytes, bytes]:
-    """The listing with its final NUL, and the archive."""
-    end = 0
-    while end < len(output) and output[end] != 0:
-        end = output.find(b"\0", end) + 1 or len(output)
-    return output[:end], output[end + 1 :]
-
-
-def _sizes(listing: bytes) -> dict[str, int]:
-    sizes = {}
+def _sizes(listing: bytes) -> dict[bytes, int]:
+    """Size by path, in the order of the listing."""
+    sizes: dict[bytes, int] = {}
     for entry in listing.split(b"\0")[:-1]:
         size, _, path = entry.partition(b" ")
-        if size.isdigit():
-            sizes[path.decode("utf-8", "backslashreplace")] = int(size)
+        if size.isdigit() and len(sizes) < _LISTED:
+            sizes.setdefault(path.removeprefix(b"./"), int(size))
     return sizes
 
 
-def _members(archive: bytes) -> dict[str, bytes]:
+def _fitting(sizes: dict[bytes, int]) -> list[bytes]:
+    """The files to read: small ones, in their order, as far as there is room."""
+    chosen: list[bytes] = []
+    left = _ROOM
+    for path, size in sizes.items():
+        cost = size + len(path) + _OVERHEAD
+        if size <= TEXT_LIMIT and cost <= left and len(chosen) < _READ:
+            chosen.append(path)
+            left -= cost
+    return chosen
+
+
+def _members(archive: bytes) -> dict[bytes, bytes]:
     """Contents by path. An archive that was cut gives the members before the cut."""
-    members: dict[str, bytes] = {}
+    members: dict[bytes, bytes] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(archive), mode="r:", errors="surrogateescape") as tar:
             for member in tar:
                 if member.isreg() and (file := tar.extractfile(member)):
-                    path = member.name.removeprefix("./").encode("utf-8", "surrogateescape")
-                    members[path.decode("utf-8", "backslashreplace")] = file.read()
+                    members[member.name.removeprefix("./").encode("utf-8", "surrogateescape")] = file.read()
     except tarfile.TarError:
         return members
     return members
