@@ -28,6 +28,9 @@ from support.fault_server import (
 from support.openai import ask, client, until
 
 from uchide.errors import ContextOverflow, ModelError, RateLimited
+from uchide.llm.openai.config import Retry
+from uchide.llm.openai.faults import Fault
+from uchide.llm.openai.servers import Lanes, Server, SharedPause
 from uchide.records import Usage
 
 
@@ -205,6 +208,20 @@ async def test_a_server_that_wishes_no_pause_is_given_growing_ones(wish):
     gaps = [later.at - sooner.at for sooner, later in itertools.pairwise(server.asked)]
     assert 3 <= len(server.asked) <= 6
     assert all(gap >= 0.05 * 2**number for number, gap in enumerate(gaps))
+
+
+def test_every_round_of_failures_counts_although_others_fail_all_the_time(tmp_path):
+    """Requests that begin and fail in turn, each before the last failure of the others."""
+    retry = Retry(attempts=3, base_s=1e-9)
+    server = Server("a", retry, SharedPause(tmp_path / "pause"), Lanes(8))
+    started = time.monotonic()
+    for _ in range(6):
+        following = time.monotonic()
+        server.failed(Fault("connect", "down"), started)
+        time.sleep(0.001)
+        started = following
+    assert server.rounds == 3
+    assert server.given_up()
 
 
 async def test_refusals_that_come_together_count_once():

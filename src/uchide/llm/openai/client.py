@@ -5,19 +5,18 @@ import logging
 import re
 import time
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from uchide.errors import ContextOverflow, ModelError, RateLimited
 from uchide.llm.openai import faults
 from uchide.llm.openai.catalogue import Catalogue
 from uchide.llm.openai.config import OpenAIConfig
+from uchide.llm.openai.effort import Effort, total
 from uchide.llm.openai.faults import Fault, Place
 from uchide.llm.openai.servers import Server, Servers
 from uchide.llm.openai.wire import MalformedBody, Parsed, body_of, parse
 from uchide.llm.spend import Meter, Spent
 from uchide.protocols import ChatReply, ChatRequest
-from uchide.records import Usage
 
 if TYPE_CHECKING:
     import httpx2
@@ -28,30 +27,6 @@ _MODEL = re.compile(r"\bmodel\b", re.IGNORECASE)
 _LATER = "the row is marked as a failure of infrastructure and made again when you run the same command again"
 _RUNNING = "is the server running, and is model.base_url right?"
 _LOG = logging.getLogger(__name__)
-
-
-@dataclass
-class _Effort:
-    """What one request has cost so far."""
-
-    since: float | None = None
-    """First failure (monotonic); later by the time in which it stood in the queue or was worked on meanwhile."""
-    bad: int = 0
-    """Bad answers."""
-    resumes: float = float("-inf")
-    """When it may be sent again (monotonic): a bad answer makes this request wait, not all."""
-    wasted: Usage = field(default_factory=Usage)
-    """Tokens of answers that were thrown away."""
-
-    @property
-    def failing_s(self) -> float:
-        """For how long it has failed."""
-        return 0.0 if self.since is None else time.monotonic() - self.since
-
-    def leave_out(self, seconds: float) -> None:
-        """Time in which nothing failed."""
-        if self.since is not None:
-            self.since += seconds
 
 
 class OpenAIChat:
@@ -74,7 +49,7 @@ class OpenAIChat:
         Raises ContextOverflow, RateLimited, ModelError (see `docs/models.md`) and SpendLimit.
         """
         body = body_of(request, self._config)
-        effort = _Effort()
+        effort = Effort()
         while True:
             server = self._servers.choose(request.group)
             with request.paused():
@@ -114,7 +89,7 @@ class OpenAIChat:
             await client.close()
         self._clients.clear()
 
-    async def _must_wait(self, server: Server, effort: _Effort) -> bool:
+    async def _must_wait(self, server: Server, effort: Effort) -> bool:
         """Wait for a resting server; False when it may be asked now. Raises RateLimited when the server wants a longer
         pause than the configuration puts up with."""
         busy, allowed = server.pause.left_s(), self._config.retry.seconds
@@ -135,7 +110,7 @@ class OpenAIChat:
         """Seconds until a server may be asked. Servers that are given up are tried once by every new request."""
         return max(server.pause.left_s(), 0.0 if self._servers.given_up() else server.resting_s())
 
-    def _count(self, fault: Fault, effort: _Effort) -> None:
+    def _count(self, fault: Fault, effort: Effort) -> None:
         """After a failure: raises when there is no point in another try."""
         retry = self._config.retry
         effort.since = time.monotonic() if effort.since is None else effort.since
@@ -150,7 +125,7 @@ class OpenAIChat:
             raise RateLimited(f"{fault.message}; it has refused for {_seconds(retry.seconds)}", hint=_LATER)
         raise ModelError(f"{fault.message}; given up (model.retry)", hint=fault.hint)
 
-    async def _send(self, server: Server, body: dict[str, Any], turn: int, effort: _Effort) -> Parsed | Fault:
+    async def _send(self, server: Server, body: dict[str, Any], turn: int, effort: Effort) -> Parsed | Fault:
         """One request, metered. Raises what no other try can mend."""
         if self._meter is not None:
             self._meter.check()
@@ -160,7 +135,7 @@ class OpenAIChat:
             if isinstance(result, Parsed):
                 usage = result.usage
                 if result.finish_reason is None:
-                    effort.wasted = _sum(effort.wasted, usage)
+                    effort.wasted = total(effort.wasted, usage)
                     about = f"{self._place(server)} cut its answer off (finish_reason {result.ending!r})"
                     return Fault("answer", about)
             return result
@@ -223,13 +198,13 @@ class OpenAIChat:
                     found.hint = f"models of this server: {', '.join(names[:20])}"
             raise
 
-    def _reply(self, parsed: Parsed, effort: _Effort) -> ChatReply:
+    def _reply(self, parsed: Parsed, effort: Effort) -> ChatReply:
         if parsed.usage is None and self._meter is not None and self._meter.needs_usage():
             raise faults.permanent(
                 f"{self.name}: the server counts no tokens (its answers have no usage)",
                 "policy.spend.usd and policy.spend.tokens cannot be kept with it: take them out",
             )
-        usage = _sum(effort.wasted, parsed.usage)
+        usage = total(effort.wasted, parsed.usage)
         return ChatReply(parsed.text, usage, parsed.finish_reason or "stop", parsed.model, parsed.tool_calls)
 
     def _place(self, server: Server) -> Place:
@@ -254,18 +229,3 @@ async def _read_as_utf8(response: "httpx2.Response") -> None:
 
 def _seconds(allowed: float) -> str:
     return f"{allowed:g} s (model.retry.seconds)"
-
-
-def _sum(wasted: Usage, usage: Usage | None) -> Usage:
-    """Both together; an answer that was not counted has an unknown cost."""
-    more = usage or Usage(calls=1)
-    if not wasted.calls:
-        return more
-    cached = [count for count in (wasted.cached_tokens, more.cached_tokens) if count is not None]
-    return Usage(
-        calls=wasted.calls + more.calls,
-        prompt_tokens=wasted.prompt_tokens + more.prompt_tokens,
-        completion_tokens=wasted.completion_tokens + more.completion_tokens,
-        cached_tokens=sum(cached) if cached else None,
-        cost=None if wasted.cost is None or more.cost is None else wasted.cost + more.cost,
-    )

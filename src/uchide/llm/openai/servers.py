@@ -155,6 +155,8 @@ class Server:
     """First failure after the last answer; later by the time in which it was at work on requests meanwhile."""
     failed_at: float = float("-inf")
     """Last failure (monotonic)."""
+    counted_at: float = float("-inf")
+    """Last failure that began a round."""
     probed: bool = False
     """One request is asking whether a pause that only the file of the machine knows is true."""
     rests_until: float = float("-inf")
@@ -184,8 +186,8 @@ class Server:
         if fault.kind == "busy":
             self.lanes.shrink(started)
             self.pause.extend(seconds, fault.message)
-        if started >= max(self.rests_until, self.failed_at):
-            self.rounds += 1
+        if started >= max(self.rests_until, self.counted_at):
+            self.rounds, self.counted_at = self.rounds + 1, now
             if fault.kind in {"connect", "server"}:
                 self.rests_until = now + seconds
         self.failed_at = now
