@@ -299,6 +299,33 @@ async def test_a_damaged_line_before_the_last_is_an_error(tmp_path):
         list(read(path))
 
 
+@pytest.mark.parametrize(
+    "data", [b"{}\n", b"no recording\n", b"\xff\n", b"version https://git-lfs.github.com/spec/v1\n"]
+)
+async def test_a_recorder_sets_an_unreadable_file_aside_with_a_notice(tmp_path, caplog, data):
+    path = tmp_path / "main.r1.a.jsonl"
+    for number in (1, 2):
+        path.write_bytes(data)
+        await record(tmp_path, [request("s", "u")])
+        assert [line.exchange.reply.text for line in read(path)] == ["answer 0"]
+        assert path.with_name(f"{path.name}.unreadable.{number}").read_bytes() == data
+        assert f"it is now {path.name}.unreadable.{number}" in caplog.text
+    assert (await replay(tmp_path).complete(request("s", "u"))).text == "answer 0"
+
+
+async def test_of_two_recorders_of_one_rollout_the_earlier_ends_and_the_file_is_readable(tmp_path):
+    asked = [request("s", "u"), request("s", "u", "a", "v"), request("s", "u", "a", "v", "b", "w")]
+    one = Recorder(Scripted(["one", "one more"]), tmp_path)
+    other = Recorder(Scripted(["other, longer", "more", "last"]), tmp_path)
+    await one.complete(asked[0])
+    await other.complete(asked[0])
+    with pytest.raises(StoreError, match="another process records the same rollout"):
+        await one.complete(asked[1])
+    for each in asked[1:]:
+        await other.complete(each)
+    assert [line.exchange.reply.text for line in lines(tmp_path)] == ["other, longer", "more", "last"]
+
+
 async def test_secrets_are_redacted_and_do_not_matter_for_the_match(tmp_path, monkeypatch):
     monkeypatch.setenv("SOME_API_KEY", "hunter2-hunter2")
     asked = request("s", "the key is hunter2-hunter2")

@@ -5,18 +5,23 @@ whole and flushed before the agent sees it. What becomes of a file when its roll
 `uchide.llm.resuming`: lines from that point on are cut.
 """
 
+import fcntl
+import logging
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from uchide.errors import StoreError
 from uchide.llm.fingerprint import FREE_TEXT, Print, Prints, common, file_stem, request_key
 from uchide.llm.resuming import Asked, of_session, place_of
-from uchide.llm.transcript import SUFFIX, RecordedReply, line_bytes, read
+from uchide.llm.transcript import SUFFIX, Line, RecordedReply, line_bytes, read
 from uchide.protocols import ChatModel, ChatReply, ChatRequest, Message
 from uchide.redact import Redactor, only, redactor
 from uchide.store.atomic import refused
+
+_LOG = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -46,6 +51,25 @@ class Recorder:
         await self._model.aclose()
 
 
+def _readable(path: Path) -> list[Line]:
+    """The lines of a file that is there. One that cannot be read is set aside with a notice: it is about to be written
+    anew, and would stop every later run."""
+    if not path.exists():
+        return []
+    try:
+        return list(read(path))
+    except StoreError as error:
+        number = 1
+        while (aside := path.with_name(f"{path.name}.unreadable.{number}")).exists():
+            number += 1
+        try:
+            path.replace(aside)
+        except OSError as last:
+            raise refused(aside, last) from last
+        _LOG.warning("%s; it is now %s", error.message, aside.name)
+        return []
+
+
 @dataclass(frozen=True)
 class _Role:
     """Where the conversation of a role stands: its last request and the line that holds it."""
@@ -66,7 +90,7 @@ class _Session:
         self._following: int | None = None
         self._prints: dict[str, Prints] = {}
         self._roles: dict[str, _Role] = {}
-        for line in read(path) if path.exists() else ():
+        for line in _readable(path):
             self._kept.append(line.asked)
             self._ends.append(line.end)
 
@@ -82,6 +106,12 @@ class _Session:
         data = self._line(request, reply, prints, place + 1) | more
         try:
             with self._path.open("ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                if file.tell() != (self._ends[-1] if self._ends else 0):
+                    raise StoreError(
+                        f"{self._path}: another process records the same rollout",
+                        hint="give every experiment that runs at once a `record` folder of its own",
+                    )
                 file.write(line_bytes(data))
                 end = file.tell()
         except OSError as error:
