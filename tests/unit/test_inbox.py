@@ -78,6 +78,16 @@ async def test_a_question_is_readable_for_people_and_whole_for_programs(tmp_path
     assert "uchide inbox" in (tmp_path / "README.md").read_text()
 
 
+async def test_a_wait_is_told_once_and_an_answer_that_is_there_is_not_waited_for(tmp_path, caplog):
+    told = f"inbox: waits for {tmp_path / 'main.r1.a/0001.answer.md'}"
+    await asked_and_answered(inbox(tmp_path), tmp_path, request("sys", "task"), 1, "first")
+    assert [each.getMessage() for each in caplog.records if each.name.startswith("uchide")] == [told]
+    path = tmp_path / "main.r1.a/0001.answer.md"
+    os.utime(path, (1, 1))
+    await inbox(tmp_path).complete(request("sys", "task"))
+    assert caplog.text.count(told) == 1
+
+
 async def test_later_questions_show_only_what_is_new(tmp_path):
     model = inbox(tmp_path)
     await asked_and_answered(model, tmp_path, request("sys", "task"), 1, "first")

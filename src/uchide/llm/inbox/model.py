@@ -1,6 +1,7 @@
 """The model itself: asks through files, and one poller looks for all answers that are waited for."""
 
 import asyncio
+import logging
 from importlib.resources import files
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from uchide.llm.resuming import of_session
 from uchide.protocols import ChatReply, ChatRequest, Message
 from uchide.redact import redactor
 from uchide.store.atomic import write_bytes
+
+_LOG = logging.getLogger(__name__)
 
 
 class Inbox:
@@ -33,7 +36,11 @@ class Inbox:
         self._explain()
         rollout = of_session(self._sessions, request.session, lambda: self._open(request.session))
         letter, reply = await asyncio.to_thread(self._post, rollout, request)
-        return reply if reply is not None else await self._answer(letter)
+        if reply is not None:
+            return reply
+        # A warning reaches the job's log, where nothing else tells that the run stands still.
+        _LOG.warning("inbox: waits for %s", letter.folder / f"{letter.stem}.answer.md")
+        return await self._answer(letter)
 
     async def window(self, place: str = "", role: str = "agent") -> int | None:
         del place, role
