@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,9 @@ from hypothesis import strategies as st
 from support.rollouts import FIX, HAPPY, play
 from support.scripted import turn
 
+from uchide.agents.interop.invariants import violations
 from uchide.agents.trajectory import EndRecord, HeaderRecord, TrajectoryWriter, TurnRecord, conversation, read
-from uchide.errors import StoreError
+from uchide.errors import SandboxError, StoreError
 from uchide.records import Usage
 from uchide.redact import redactor, secret_values
 
@@ -201,3 +203,24 @@ def rebuilds(records) -> list[bool]:
             found.append(fresh)
             fresh = False
     return found
+
+
+class NoRoom:
+    """A sandbox provider whose sandboxes never start."""
+
+    @asynccontextmanager
+    async def open(self, spec):
+        raise SandboxError("there is no room")
+        yield spec
+
+
+async def test_a_rollout_whose_sandbox_never_started_has_header_and_end(tmp_path):
+    """Kind: an infra row whose rollout did not begin."""
+    with pytest.raises(SandboxError, match="no room"):
+        await play(tmp_path, (), provider=NoRoom())
+    records = list(read(next(tmp_path.glob("trajectories/*"))))
+    assert [record.kind for record in records] == ["header", "end"]
+    header, end = records
+    assert (header.candidate_id, header.base_tree) == ("main.r01_s1001.toy__calc-1", "")
+    assert (end.exit_status, end.error, end.turns) == ("infra", "there is no room", 0)
+    assert list(violations(records)) == []

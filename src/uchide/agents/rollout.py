@@ -12,7 +12,7 @@ from uchide.errors import ConfigError, ModelError, PatchError, SandboxError
 from uchide.patches import ArchivedSuite, CollectedPatch, archive, collect, snapshot
 from uchide.patches.suite import SHARE, read_text
 from uchide.protocols import ChatModel, Command, Limits, Sampling, Sandbox, SandboxProvider, SandboxSpec, Task
-from uchide.records import Candidate, ExitStatus, Suite, digest
+from uchide.records import Candidate, ExitStatus, Suite, Usage, digest
 from uchide.redact import redactor, secret_values, unmistakable
 from uchide.testing import instance_spec
 from uchide.tools import TOOL_FILES, tool_paths
@@ -44,19 +44,22 @@ async def rollout(task: Task, model: ChatModel, sandboxes: SandboxProvider, plan
     start = time.monotonic()
     tools = tuple(dict.fromkeys((*plan.tools, *model.tools)))
     with TrajectoryWriter(task.trajectory) as trajectory:
-        async with sandboxes.open(_spec(task, tools, plan.limits)) as sandbox:
-            await _lay_issue(sandbox, task)
-            base_tree = await snapshot(sandbox)
-            trajectory.write(_header(task, model, plan, base_tree, tools))
-            session = Session(task, model, sandbox, trajectory, base_tree, plan.sampling, plan.rollout, tools)
-            try:
+        session: Session | None = None
+        try:
+            async with sandboxes.open(_spec(task, tools, plan.limits)) as sandbox:
+                await _lay_issue(sandbox, task)
+                base_tree = await snapshot(sandbox)
+                trajectory.write(_header(task, model, plan, base_tree, tools))
+                session = Session(task, model, sandbox, trajectory, base_tree, plan.sampling, plan.rollout, tools)
                 status = await plan.drive(session)
                 patch, suite = await _collect(session)
                 report = await read_text(sandbox, f"{SHARE}/report.md", limit=_REPORT_LIMIT) or ""
                 cpu = await sandbox.cpu_seconds()
-            except (SandboxError, ModelError) as error:
-                trajectory.write(_end(session, "infra", error=error.message))
-                raise
+        except (SandboxError, ModelError) as error:
+            if session is None:  # the sandbox never started
+                trajectory.write(_header(task, model, plan, "", tools))
+            trajectory.write(_end(session, "infra", error=error.message))
+            raise
         trajectory.write(_end(session, status, patch, suite))
     return _candidate(session, status, patch, suite, report, cpu, time.monotonic() - start)
 
@@ -122,12 +125,14 @@ def _header(task: Task, model: ChatModel, plan: Plan, base_tree: str, tools: tup
 
 
 def _end(
-    session: Session,
+    session: Session | None,
     status: ExitStatus,
     patch: CollectedPatch | None = None,
     suite: ArchivedSuite | None = None,
     error: str = "",
 ) -> EndRecord:
+    if session is None:
+        return EndRecord(exit_status=status, error=error, turns=0, format_errors=0, usage=Usage(), t=0.0)
     return EndRecord(
         exit_status=status,
         error=error,
