@@ -199,3 +199,35 @@ def test_phase_and_turn_together_filter_by_both(rollout):
     shown = trajectory("show", rollout[0], "--phase", "CODE_FIX", "--turn", n)
     assert f"[{n}]" in shown
     assert f"[{n + 1}]" not in shown
+
+
+def test_a_candidate_is_named_by_its_id(rollout, tmp_path):
+    """Kind: a command that takes an id where its neighbour takes one."""
+    path, candidate, _ = rollout
+    (tmp_path / "pyproject.toml").write_text('[project]\nname = "uchide"\n')
+    files = [tmp_path / f"artifacts/store/bench-generate.{arm}-0/trajectories" for arm in ("a", "b")]
+    for folder in files:
+        folder.mkdir(parents=True)
+    name, place = candidate.candidate_id, ("--root", tmp_path)
+    first, second = (folder / path.name for folder in files)
+    first.write_bytes(path.read_bytes())
+    assert "=== CODE_FIX" in trajectory("show", name, *place)
+    assert trajectory("validate", name, *place) == "1 trajectory: valid\n"
+    assert "17 turns" in trajectory("export", name, "--to", "atif", "-o", tmp_path / "o.json", *place)
+    second.write_bytes(path.read_bytes())
+    for words in (
+        ("show", name),
+        ("export", name, "--to", "atif", "-o", tmp_path / "p.json"),
+        ("compare", name, first),
+    ):
+        done = subprocess.run((*PROGRAM, *map(str, (*words, *place))), capture_output=True, text=True, check=False)
+        assert done.returncode != 0
+        assert f"{name} holds 2 trajectories" in done.stderr
+        assert str(first) in done.stderr
+        assert str(second) in done.stderr
+    head = trajectory("compare", first, second).splitlines()[0].split()
+    assert head == [f"bench-generate.{arm}-0/trajectories/{path.name}" for arm in "ab"]
+    done = subprocess.run(
+        (*PROGRAM, "show", "nobody", "--root", str(tmp_path)), capture_output=True, text=True, check=False
+    )
+    assert "'nobody' is no experiment, no artifact" in done.stderr

@@ -12,11 +12,18 @@ from uchide.cli.text import plural, say, table
 
 app = typer.Typer(help="Check, convert, read and compare trajectories.", no_args_is_help=True)
 
-File = Annotated[Path, typer.Argument(metavar="FILE", help="A trajectory of Uchide or of another project.")]
+Which = Annotated[
+    str,
+    typer.Argument(
+        metavar="CANDIDATE|FILE", help="A candidate's id, a file (also of another project), or what holds just one."
+    ),
+]
 Instance = Annotated[
     str, typer.Option("--instance", "-i", metavar="ID", help="Which one, of a file that holds several.")
 ]
 PATTERN = "trajectories/*.jsonl.zst"
+SHOWN = 10
+"""Files that an error lists."""
 
 
 class To(StrEnum):
@@ -29,7 +36,8 @@ class To(StrEnum):
 @app.command()
 def validate(
     which: Annotated[
-        list[str], typer.Argument(metavar="FILE|ARTIFACT...", help="Files, artifacts, or experiments (all they hold).")
+        list[str],
+        typer.Argument(metavar="WHICH...", help="Files, candidates' ids, artifacts, or experiments (all they hold)."),
     ],
     root: RootOption = None,
 ) -> None:
@@ -73,15 +81,43 @@ def _files(which: list[str], root: Path | None) -> Iterator[tuple[Path, bool]]:
     from uchide.paths import find_root
     from uchide.store import Artifact
     from uchide.store.contents import chosen
+    from uchide.store.manifest import MANIFEST
 
     for item in which:
         if Path(item).is_file():
             yield Path(item), False
             continue
+        if of_id := _of_candidate(find_root(root).store, item):
+            yield from ((path, (path.parents[1] / MANIFEST).is_file()) for path in of_id)
+            continue
         found = [file for path in chosen(find_root(root), [item]) for file in _inside(Artifact(path))]
         if not found:
             raise ConfigError(f"{item} holds no trajectory", hint="they are made by the stage bench")
         yield from ((path, True) for path in dict.fromkeys(found))
+
+
+def _one(item: str, root: Path | None) -> Path:
+    """The only trajectory that is meant. Raises ConfigError for several."""
+    from uchide.errors import ConfigError
+    from uchide.store.manifest import MANIFEST
+
+    path = Path(item)
+    if path.is_dir():
+        is_file = not (path / MANIFEST).is_file()  # the folder of an OpenHands conversation
+    else:
+        is_file = path.is_file() or "/" in item or path.suffix in (".json", ".jsonl", ".zst", ".traj")
+    if is_file:
+        return path
+    found = [file for file, _ in _files([item], root)]
+    if len(found) == 1:
+        return found[0]
+    shown = "".join(f"\n  {file}" for file in found[:SHOWN]) + ("\n  ..." if len(found) > SHOWN else "")
+    raise ConfigError(f"{item} holds {len(found)} trajectories", hint=f"name a candidate's id, or one file of:{shown}")
+
+
+def _of_candidate(root: Path, candidate_id: str) -> list[Path]:
+    name = PATTERN.replace("*", candidate_id)
+    return sorted(folder / name for folder in root.iterdir() if (folder / name).is_file()) if root.is_dir() else []
 
 
 def _inside(artifact: object) -> Iterator[Path]:
@@ -95,15 +131,16 @@ def _inside(artifact: object) -> Iterator[Path]:
 
 @app.command()
 def export(
-    file: File,
+    which: Which,
     to: Annotated[To, typer.Option("--to", help="The format: mini-swe-agent's .traj.json, or ATIF.")],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="OUT", help="The file to write.")],
+    root: RootOption = None,
 ) -> None:
     """Convert a trajectory of Uchide. In an artifact, the patch comes along."""
     from uchide.agents.interop import atif_export, mini_export, own
     from uchide.store.atomic import write_bytes
 
-    rollout = own.load(file)
+    rollout = own.load(_one(which, root))
     text = mini_export.text(rollout) if to is To.MINI else atif_export.text(rollout)
     write_bytes(out, text.encode())
     say(f"{out}: {plural(len(rollout.turns), 'turn')} of {rollout.header.candidate_id}")
@@ -115,26 +152,36 @@ def export(
 
 @app.command()
 def show(
-    file: File,
+    which: Which,
     instance: Instance = "",
     phase: Annotated[str, typer.Option("--phase", metavar="NAME", help="Only this phase or node.")] = "",
     turn: Annotated[
         int | None, typer.Option("--turn", metavar="N", min=1, help="Only this turn, counted over all.")
     ] = None,
     full: Annotated[bool, typer.Option("--full", help="Leave nothing out.")] = False,
+    root: RootOption = None,
 ) -> None:
     """Print a trajectory of Uchide, mini-swe-agent, SWE-agent, OpenHands or ATIF, paged on a terminal."""
     from uchide.agents.interop import load
     from uchide.cli.paging import Part, lines, show
 
-    show(lines(load(file, instance), Part(phase, turn, full)))
+    show(lines(load(_one(which, root), instance), Part(phase, turn, full)))
 
 
 @app.command()
-def compare(first: File, second: File, instance: Instance = "") -> None:
+def compare(first: Which, second: Which, instance: Instance = "", root: RootOption = None) -> None:
     """Print two trajectories side by side, in numbers."""
     from uchide.agents.interop import load
     from uchide.agents.interop.compare import compare
 
-    rows = compare(load(first, instance), load(second, instance))
-    say(table([list(row) for row in rows], head=["", first.name, second.name]))
+    paths = _one(first, root), _one(second, root)
+    rows = compare(*(load(path, instance) for path in paths))
+    say(table([list(row) for row in rows], head=["", *_heads(*paths)]))
+
+
+def _heads(first: Path, second: Path) -> tuple[str, str]:
+    """The ends of two paths, as long as it takes to tell them apart: within the store, the name of the artifact says
+    arm and run, and within a checkout an experiment's folder says which."""
+    one, two = first.absolute().parts, second.absolute().parts
+    short = next((n for n in range(1, min(len(one), len(two))) if one[-n:] != two[-n:]), 1)
+    return "/".join(one[-short:]), "/".join(two[-short:])
