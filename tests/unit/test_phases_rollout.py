@@ -326,7 +326,7 @@ async def test_the_share_is_archived_at_each_phase_exit_by_difference(tmp_path):
 
 
 FLOODS = {
-    "many bytes": "head -c 60000 /dev/zero | tr '\\0' a > /share/a; for n in {1..420}; do cp /share/a /share/0$n.md; done",
+    "many bytes": "head -c 60000 /dev/urandom > /share/a; for n in {1..420}; do cp /share/a /share/0$n.md; done",
     "more files than are listed": "seq 6500 | split -l 1 -a 4 --additional-suffix=.md - /share/0",
 }
 
