@@ -231,3 +231,16 @@ def test_a_candidate_is_named_by_its_id(rollout, tmp_path):
         (*PROGRAM, "show", "nobody", "--root", str(tmp_path)), capture_output=True, text=True, check=False
     )
     assert "'nobody' is no experiment, no artifact" in done.stderr
+
+
+@pytest.mark.parametrize("deep", ['{"a":' + "[" * 100_000, '{"a":' + "[" * 400 + "]" * 400 + "}"])
+def test_an_action_that_is_nested_too_deeply_is_exported_as_text(rollout, tmp_path, deep):
+    *rest, end = rollout[2]
+    index = next(n for n, record in enumerate(rest) if record.kind == "turn")
+    rest[index] = rest[index].model_copy(update={"tool": "note", "action": deep})
+    path, out = write(tmp_path / "deep.jsonl.zst", [*rest, end]), tmp_path / "deep.json"
+    trajectory("export", path, "--to", "atif", "-o", out)
+    calls = [
+        step["tool_calls"][0]["arguments"] for step in json.loads(out.read_text())["steps"] if "tool_calls" in step
+    ]
+    assert calls[0] == {"text": deep}
