@@ -1,7 +1,8 @@
 """From failing output to a reading list, from notes to a bundle, and the work tree kept and put back."""
 
 import os
-from contextlib import asynccontextmanager
+import sqlite3
+from contextlib import asynccontextmanager, closing
 
 import pytest
 from hypothesis import given
@@ -15,6 +16,9 @@ from uchide.agents.blueprint.baseline import related
 from uchide.agents.blueprint.nodes.reproduce import read_pairs
 from uchide.agents.blueprint.state import AgentState, ContextBundle, Discrepancy, GatherQueue, Note, TodoTest
 from uchide.agents.blueprint.tree import files_of, only, put_share, put_tree, share_of, tree_of
+from uchide.agents.checkpoint import Checkpoint
+from uchide.agents.reasoning import without_reasoning
+from uchide.errors import StoreError
 from uchide.patches import snapshot
 from uchide.protocols import SandboxSpec
 from uchide.testing import instance_spec
@@ -254,3 +258,66 @@ async def test_a_share_is_put_back_whole(tmp_path):
         (sandbox.share / "more").write_text("m")
         await put_share(sandbox, kept)
         assert content(sandbox.share) == before
+
+
+PAIR = {"observed": "a", "expected": "b"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'See [1]: [{"observed": "a", "expected": "b"}]',
+        '<think>[a, b] or [{"observed": 1}]</think>[{"observed": "a", "expected": "b"}]',
+        'I think of x[0].\n</think>\n```json\n[{"observed": "a", "expected": "b"}]\n```',
+    ],
+)
+def test_brackets_before_the_pairs_are_no_pairs(text):
+    assert [pair.model_dump() for pair in read_pairs(text)] == [PAIR]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("none", "no JSON array"),
+        ("[1] and [2", "malformed"),
+        ("[{}]", "observed"),
+        ("[" * 5000, "malformed"),
+        ("[]", "empty"),
+    ],
+)
+def test_what_is_wrong_with_pairs_is_said(text, says):
+    assert says in read_pairs(text) or "valid" in read_pairs(text)
+
+
+def test_half_an_emoji_in_a_pair_fits_in_every_file():
+    (pair,) = read_pairs('[{"observed": "\\ud83d", "expected": "b"}]')
+    assert pair.observed.encode() == b"?"
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("<think>a</think>b", "b"),
+        ("a\n</think>\nb", "\nb"),
+        ("<think>never closed", "<think>never closed"),
+        ("grep '</think>' x", "grep '</think>' x"),
+        ("b", "b"),
+    ],
+)
+def test_reasoning_before_an_answer(text, rest):
+    assert without_reasoning(text) == rest
+
+
+def test_a_checkpoint_that_another_process_holds_is_not_thrown_away(tmp_path):
+    path = tmp_path / "c.sqlite"
+    mine = Checkpoint(path, "one")
+    assert mine.load() is None
+    mine.close()
+    before = path.read_bytes()
+    with closing(sqlite3.connect(path)) as other:
+        other.execute("BEGIN EXCLUSIVE")
+        again = Checkpoint(path, "one")
+        with pytest.raises(StoreError, match="cannot read the checkpoint"):
+            again.load()
+        again.close()
+    assert path.read_bytes() == before

@@ -80,6 +80,11 @@ BAD = [
     (ChatReply("", Usage(calls=1)), "the reply is empty"),
     (ChatReply("  \n", Usage(calls=1)), "the reply is empty"),
     (ChatReply("I will now", Usage(calls=1), "length"), "cut off"),
+    (
+        ChatReply("", Usage(calls=1), "length", tool_calls=(ToolCall("c", "bash", '{"command": "touch ran"}'),)),
+        "cut off",
+    ),
+    (ChatReply("<think>what now?</think>\n", Usage(calls=1)), "the reply is empty"),
 ]
 
 
@@ -94,6 +99,16 @@ async def test_replies_that_are_no_single_call_are_recorded_and_answered(tmp_pat
         assert says in turn.format_error
         assert f"Nothing was executed: {turn.format_error}." in turn.observation
         assert turn.action is None
+
+
+async def test_a_limit_within_a_finish_check_does_not_lose_the_turn(tmp_path):
+    async def late(_):
+        raise RolloutEnded("time_limit")
+
+    async with opened(tmp_path, ["Done."]) as (work, records, _):
+        with pytest.raises(RolloutEnded, match="time_limit"):
+            await converse(work, check=late)
+        assert [turn.n for turn in turns(records)] == [work.session.turns] == [1]
 
 
 async def test_too_many_format_errors_in_a_row_end_the_rollout(tmp_path):

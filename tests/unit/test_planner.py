@@ -8,6 +8,7 @@ from uchide import agents
 from uchide.agents.phases.spec import BUILT_IN
 from uchide.errors import ConfigError
 from uchide.paths import Root
+from uchide.pipeline.controller import check_components
 from uchide.pipeline.planner import plan_experiment
 
 ROOT = Path(__file__).parents[2]
@@ -128,3 +129,14 @@ def test_a_pool_selects_over_the_candidates_of_its_arms_and_changes_nothing_else
 def test_wrong_pools_are_explained(pooled, pools, message):
     with pytest.raises(ConfigError, match=message):
         pooled(f"pools: {pools}")
+
+
+@pytest.mark.parametrize(
+    "model", ["", "model: {name: openai, base_url: 'http://x/v1', model: m, for: {IMPLEMENT: {name: mutator}}}"]
+)
+def test_the_mutator_is_refused_for_another_agent_before_anything_runs(tmp_path, monkeypatch, model):
+    monkeypatch.setenv("UCHIDE_CACHE", str(tmp_path / "cache"))
+    path, root = tmp_path / "x.yaml", Root(ROOT, tmp_path / "artifacts")
+    path.write_text(f"name: x\ndataset: {{name: mini, limit: 1}}\nruns: 1\nagent: blueprint\n{model}\n")
+    with pytest.raises(ConfigError, match="arm main: the model mutator plays the agent phases only, not blueprint"):
+        check_components(plan_experiment(root, path).plan, root)

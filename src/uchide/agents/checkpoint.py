@@ -62,6 +62,21 @@ class Counters(Record):
         session.started -= self.elapsed_s
 
 
+_PASSING = frozenset(
+    {
+        sqlite3.SQLITE_BUSY,
+        sqlite3.SQLITE_LOCKED,
+        sqlite3.SQLITE_IOERR,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_PERM,
+        sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_NOMEM,
+    }
+)
+"""Failures of the host that say nothing against what the file holds."""
+
+
 @dataclass(frozen=True)
 class Saved:
     """A rollout as of its last finished node. `state` is JSON data of the agent, `files` whatever it stored by name,
@@ -93,6 +108,10 @@ class Checkpoint:
             if owner is None or owner[0] == self._identity:
                 return self._last()
             reason = "another task wrote it"
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF in _PASSING:
+                raise self._unreadable(error) from error
+            reason = f"it is damaged ({type(error).__name__})"
         except (sqlite3.DatabaseError, zlib.error, ValidationError, ValueError, TypeError) as error:
             reason = f"it is damaged ({type(error).__name__})"
         self.discard(reason)
@@ -158,6 +177,12 @@ class Checkpoint:
             counters=Counters.model_validate_json(rows[-1][1]),
             files={name: zlib.decompress(data) for name, data in files},
             records=tuple(_unpacked(row[2] for row in rows)),
+        )
+
+    def _unreadable(self, error: Exception) -> StoreError:
+        return StoreError(
+            f"cannot read the checkpoint {self._path}: {error}",
+            hint="see that nothing else holds the file and that its disk is well, then run the same command again",
         )
 
     def _unwritable(self, error: Exception) -> StoreError:

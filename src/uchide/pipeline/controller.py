@@ -97,6 +97,11 @@ def check_components(plan: Plan, root: Root) -> None:
     for arm in exp.arms:
         with _named(arm):
             model = exp.model_of(arm).model_dump()
+            if exp.agent_of(arm).name != "phases" and "mutator" in llm.names_in(model):
+                raise ConfigError(
+                    f"the model mutator plays the agent phases only, not {exp.agent_of(arm).name}",
+                    hint="name another model for this arm, e.g. `model: {name: openai, base_url: ..., model: ...}`",
+                )
             llm.create(model, root=root.path)
             llm.refuse_uncountable(model, exp.policy.spend)
             refuse_unknown_places(model.get("for") or (), places)

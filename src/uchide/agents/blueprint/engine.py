@@ -1,7 +1,7 @@
 """Walks the graph of nodes: runs one, takes only a declared edge to the next, saves everything after each."""
 
 from uchide.agents.blueprint import tree
-from uchide.agents.blueprint.keeping import keep, warn
+from uchide.agents.blueprint.keeping import keep, put_back_all_but_tests, warn
 from uchide.agents.blueprint.nodes import NODES
 from uchide.agents.blueprint.nodes.end import write_products
 from uchide.agents.blueprint.nodes.verify import restore_best
@@ -83,6 +83,8 @@ class Engine:
         if state.best is not None:
             kept = await restore_best(state.best, 0, self._work)
             state = state.update({"kept_attempt": kept})
+        elif not state.attempts:
+            await put_back_all_but_tests(self._work)  # a limit before any attempt: what is left is no repair
         await write_products(state, self._work, status)
 
     def _record(self, record: TrajectoryRecord) -> None:

@@ -5,7 +5,6 @@ turns are used up. Between two rebuilds (a summary in place of old turns) its me
 """
 
 import json
-import re
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal
@@ -16,12 +15,11 @@ from uchide.agents.blueprint.habits import Habits
 from uchide.agents.blueprint.state import AgentState
 from uchide.agents.blueprint.toolset import Bench, ToolResult, call_tool, tool_specs
 from uchide.agents.blueprint.work import Work
+from uchide.agents.reasoning import without_reasoning
 from uchide.agents.session import RolloutEnded
 from uchide.agents.trajectory import ToolCallRecord, TurnRecord, exchange
 from uchide.errors import ContextOverflow
 from uchide.protocols import ChatReply, Message
-
-_THINK = re.compile(r"\A\s*<think>.*?</think>\s*", re.DOTALL)
 
 FinishCheck = Callable[[Bench], Awaitable[str]]
 """Why the conversation may not end yet, for the model; empty when it may."""
@@ -75,13 +73,21 @@ class Subsession:
                 turn.result = await call_tool(turn.call, self._node.tools, self._bench)
                 self._habits.seen(turn.call, turn.result)
             elif turn.format_error is None:
-                turn.refused = await self._check(self._bench)
+                turn.refused = await self._checked(turn)
                 if not turn.refused:
                     self._close(turn, None)
-                    return Finished("answered", turn.reply.text.strip())
+                    return Finished("answered", without_reasoning(turn.reply.text).strip())
             last = number == self._node.turns
             self._close(turn, None if last else self._answer(turn, number))
         return Finished("turn_limit")
+
+    async def _checked(self, turn: _Turn) -> str:
+        """What the node has against the end. A limit that is reached meanwhile does not lose the turn."""
+        try:
+            return await self._check(self._bench)
+        except RolloutEnded:
+            self._close(turn, None)
+            raise
 
     async def _ask(self) -> _Turn:
         """The next reply, read. A context that is too long is compressed and asked again."""
@@ -95,10 +101,13 @@ class Subsession:
                 await self._memory.overflowed()
         self._memory.replied(reply)
         turn = _Turn(reply)
-        call = self._work.prompts.format.read(_THINK.sub("", reply.text, count=1), reply.tool_calls)
-        if call is None and (reply.finish_reason == "length" or not reply.text.strip()):
-            cut = reply.finish_reason == "length"
-            call = FormatError("the reply was cut off at its length limit" if cut else "the reply is empty")
+        text = without_reasoning(reply.text)
+        call = self._work.prompts.format.read(text, reply.tool_calls)
+        if reply.finish_reason == "length":
+            why = f" ({call.reason})" if isinstance(call, FormatError) else ""
+            call = FormatError(f"the reply was cut off at its length limit{why}")
+        elif call is None and not text.strip():
+            call = FormatError("the reply is empty")
         if isinstance(call, FormatError):
             turn.format_error = call.reason
             session.format_errors += 1

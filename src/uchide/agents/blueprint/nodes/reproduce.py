@@ -10,7 +10,8 @@ from uchide.agents.blueprint.state import AgentState, Discrepancy
 from uchide.agents.blueprint.subsession import Subsession
 from uchide.agents.blueprint.toolset import Bench
 from uchide.agents.blueprint.work import NodeResult, Work
-from uchide.agents.session import RolloutEnded
+from uchide.agents.reasoning import without_reasoning
+from uchide.agents.session import RolloutEnded, whole
 from uchide.agents.trajectory import CallRecord, MessageRecord
 from uchide.errors import ContextOverflow, PatchError
 from uchide.patches import changed_files
@@ -21,6 +22,8 @@ NAME = "REPRODUCE_ISSUE"
 ROLE = "discrepancies"
 _TRIES = 2
 _MOST = 12
+_MOST_ARRAYS = 50
+"""Brackets tried in one reply."""
 _FAILING = frozenset({"failed", "error", "crashed", "timeout"})
 _PAIRS: TypeAdapter[list[Discrepancy]] = TypeAdapter(list[Discrepancy])
 
@@ -87,10 +90,20 @@ async def _discrepancies(state: AgentState, work: Work) -> tuple[Discrepancy, ..
 
 
 def read_pairs(text: str) -> list[Discrepancy] | str:
-    """The JSON array in a reply, whatever stands around it, or what is wrong with it."""
-    start = text.find("[")
-    if start < 0:
-        return "there is no JSON array"
+    """The JSON array in a reply, whatever stands around it, or what is wrong with the first that looks like one."""
+    text, start = without_reasoning(text), -1
+    faults: list[str] = []
+    while (start := text.find("[", start + 1)) >= 0 and len(faults) < _MOST_ARRAYS:
+        pairs = _pairs_at(text, start)
+        if not isinstance(pairs, str):
+            return pairs
+        faults.append(pairs)
+    return next(
+        (fault for fault in faults if "malformed" not in fault), faults[0] if faults else "there is no JSON array"
+    )
+
+
+def _pairs_at(text: str, start: int) -> list[Discrepancy] | str:
     try:
         value, _ = json.JSONDecoder(strict=False).raw_decode(text, start)
         pairs = _PAIRS.validate_python(value)
@@ -99,7 +112,8 @@ def read_pairs(text: str) -> list[Discrepancy] | str:
         return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
     except (ValueError, RecursionError) as error:
         return f"the JSON is malformed: {error}"
-    return pairs or "the array is empty"
+    whole_pairs = [Discrepancy(observed=whole(pair.observed), expected=whole(pair.expected)) for pair in pairs]
+    return whole_pairs or "the array is empty"
 
 
 async def _new_test_files(work: Work) -> list[str]:
