@@ -2,13 +2,13 @@
 
 import json
 import re
-from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from uchide.agents.overlay import overlay
 from uchide.errors import ConfigError
 from uchide.llm.spend import SpendCaps
 from uchide.pipeline.ablation import Ablation, with_ablation
@@ -32,12 +32,7 @@ class Choice(Section):
         """The override's keys over ours, section by section; another name starts afresh."""
         if override is None or override.name != self.name:
             return override or self
-        return Choice.model_validate(_overlay(self.model_dump(), override.model_dump()))
-
-
-def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    both = {key for key in over if isinstance(base.get(key), Mapping) and isinstance(over[key], Mapping)}
-    return {**base, **over, **{key: _overlay(base[key], over[key]) for key in both}}
+        return Choice.model_validate(overlay(self.model_dump(), override.model_dump()))
 
 
 def _named(value: object) -> object:

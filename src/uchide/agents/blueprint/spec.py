@@ -11,6 +11,7 @@ from pydantic import Field, ValidationError, model_validator
 from uchide.actions import FORMATS
 from uchide.agents.blueprint.toolset import TOOLS
 from uchide.agents.limits import Count, RolloutLimits, SamplingSpec, SandboxLimits, StrictModel
+from uchide.agents.overlay import overlay
 from uchide.errors import ConfigError
 from uchide.tools import TOOL_FILES
 
@@ -138,18 +139,10 @@ def _built_in() -> dict[str, Any]:
 def load_spec(options: Mapping[str, Any] | None = None) -> BlueprintSpec:
     """The built-in declaration with `options` (same shape) laid over it key by key. Raises ConfigError."""
     try:
-        return BlueprintSpec.model_validate(_overlay(_built_in(), options or {}))
+        return BlueprintSpec.model_validate(overlay(_built_in(), options or {}))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         place = ".".join(str(part) for part in ("agent", *first["loc"]))
         raise ConfigError(
             f"{place}: {first['msg'].removeprefix('Value error, ')}", hint="Keys and defaults: docs/blueprint-agent.md."
         ) from error
-
-
-def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        old = merged.get(key)
-        merged[key] = _overlay(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return merged

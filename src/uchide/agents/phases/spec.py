@@ -10,6 +10,7 @@ from pydantic import Field, ValidationError, field_validator, model_validator
 
 from uchide.actions import FORMATS
 from uchide.agents.limits import Count, Flag, RolloutLimits, SamplingSpec, SandboxLimits, StrictModel
+from uchide.agents.overlay import overlay
 from uchide.agents.phases.faults import fault, meant
 from uchide.errors import ConfigError
 from uchide.tools import TOOL_FILES
@@ -207,7 +208,7 @@ def parse_spec(text: str, where: str, overrides: Mapping[str, Any] | None = None
     if not isinstance(data, dict):
         raise ConfigError(f"{where}: a mapping is expected at the top")
     try:
-        return PhasesSpec.model_validate(_overlay(data, overrides or {}))
+        return PhasesSpec.model_validate(overlay(data, overrides or {}))
     except ValidationError as error:
         raise fault(error, _faulty(data), where, PhasesSpec) from error
 
@@ -218,11 +219,3 @@ def _faulty(data: Mapping[str, Any]) -> ValidationError | None:
     except ValidationError as error:
         return error
     return None
-
-
-def _overlay(base: Mapping[str, Any], over: Mapping[str, Any]) -> dict[str, Any]:
-    merged = dict(base)
-    for key, value in over.items():
-        old = merged.get(key)
-        merged[key] = _overlay(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else value
-    return merged
