@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from uchide import agents, llm
 from uchide.actions import FORMATS, FormatError
 from uchide.agents.issue import fence, render_issue
-from uchide.agents.phases.spec import BUILT_IN, _overlay, load_spec
+from uchide.agents.overlay import overlay
+from uchide.agents.phases.spec import BUILT_IN, load_spec
 from uchide.agents.phases.turns import Turn, parse_turn
 from uchide.errors import ConfigError
 from uchide.protocols import ChatReply
@@ -84,7 +85,7 @@ def test_a_fault_is_told_where_it_was_written(tmp_path, wrong, message):
         assert "phases.yaml" not in str(caught.value)
         assert "An option of the agent in the experiment file" in str(caught.value)
 
-    path.write_text(yaml.safe_dump(_overlay(yaml.safe_load(BUILT_IN.read_text()), wrong)))
+    path.write_text(yaml.safe_dump(overlay(yaml.safe_load(BUILT_IN.read_text()), wrong)))
     with pytest.raises(ConfigError, match=f"^{re.escape(str(path))}: .*{re.escape(message)}"):
         agents.create({"spec": str(path), "limits": {"tokens": 9}})
 
