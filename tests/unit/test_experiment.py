@@ -189,3 +189,12 @@ def test_a_matrix_has_every_combination_of_the_switches(tmp_path):
 def test_a_wrong_ablation_is_explained(tmp_path, text, message):
     with pytest.raises(ConfigError, match=message):
         ablation(tmp_path, text)
+
+
+def test_an_arm_says_what_it_has_otherwise_than_the_first(tmp_path):
+    found = ablation(
+        tmp_path, "arms: {a: {}, b: {agent: {name: phases, limits: {steps: 9}}, model: {name: mutator, mutants: 5}}}"
+    )
+    assert found.differences() == {"a": "", "b": "agent.limits.steps: 9, model.mutants: 5"}
+    found = ablation(tmp_path, "ablate: {switches: [skills, formatter]}")
+    assert found.differences()["no_skills"] == "agent.mechanisms.skills: false"

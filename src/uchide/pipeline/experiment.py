@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self, get_args
@@ -144,8 +145,33 @@ class Experiment(Section):
     def agent_of(self, arm: str) -> Choice:
         return self.agent.merged(self.arms[arm].agent)
 
+    def differences(self) -> dict[str, str]:
+        """Arm -> the keys of its agent and model that are otherwise than the first arm's, in one line."""
+        flat = {
+            arm: {**_flat("agent", self.agent_of(arm).model_dump()), **_flat("model", self.model_of(arm).model_dump())}
+            for arm in self.arms
+        }
+        first = next(iter(flat.values()))
+        return {
+            arm: ", ".join(
+                f"{key}: {_said(keys.get(key))}" for key in {**first, **keys} if keys.get(key) != first.get(key)
+            )
+            for arm, keys in flat.items()
+        }
+
     def model_of(self, arm: str) -> Choice:
         return self.model.merged(self.arms[arm].model)
+
+
+def _flat(where: str, value: object) -> dict[str, object]:
+    if not isinstance(value, Mapping):
+        return {where: value}
+    return {key: leaf for name, inner in value.items() for key, leaf in _flat(f"{where}.{name}", inner).items()}
+
+
+def _said(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return "default" if value is None else text if len(text) <= 60 else "changed"
 
 
 def load_experiment(path: Path, overrides: dict[str, Any] | None = None) -> Experiment:

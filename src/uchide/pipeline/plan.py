@@ -226,6 +226,8 @@ class _Builder:
             "title": exp.title,
             "arms": {arm: [exp.agent_of(arm).name, exp.model_of(arm).name] for arm in exp.arms},
         }
+        if len(exp.arms) > 1:
+            config["differs"] = exp.differences()
         if exp.pools:
             config["pools"] = exp.model_dump()["pools"]
         inputs = {stage: [self.jobs[name].source] for stage, name in self.tops.items()}

@@ -37,6 +37,8 @@ def arm_row(arm: Arm, first: Arm) -> dict[str, Any]:
         "rate_valid": sum(counts) / valid if valid else None,
         "difference": difference(arm, first),
         "leaderboard_valid": all(candidate.leaderboard_valid for candidate in made),
+        "differs": arm.differs,
+        "pool": ", ".join(arm.pool),
     }
 
 

@@ -40,7 +40,13 @@ def console_text(summary: Summary, page: Path) -> str:
 def blocks(summary: Summary) -> list[list[Line]]:
     if not summary.arms:
         return [arm_lines(summary)]
-    return [[(f"arm {one_line(name)}", "", ""), *arm_lines(arm)] for name, arm in summary.arms.items()]
+    return [[heading(name, arm), *arm_lines(arm)] for name, arm in summary.arms.items()]
+
+
+def heading(name: str, arm: ArmSummary) -> Line:
+    if arm.pool:
+        return (f"pool {one_line(name)}", "", f"of {one_line(', '.join(arm.pool))}")
+    return (f"arm {one_line(name)}", "", one_line(arm.differs))
 
 
 def arm_lines(arm: ArmSummary) -> list[Line]:

@@ -51,6 +51,8 @@ class ArmInputs:
     """For each selector exactly one per instance; none when tts did not run."""
     agent: str = ""
     model: str = ""
+    differs: str = ""
+    """What its configuration has otherwise than the first arm's, e.g. `agent.mechanisms.skills: false`."""
     pool: tuple[str, ...] = ()
     """The arms whose candidates these are, again, for selection over all of them; totals must not count them twice."""
 

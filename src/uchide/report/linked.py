@@ -35,6 +35,9 @@ class Arm:
     """By instance_id; may lack instances."""
     picks: Mapping[str, Mapping[str, PickGraded]]
     """By selector and instance_id; every selector has every instance."""
+    differs: str = ""
+    pool: tuple[str, ...] = ()
+    """The arms whose rows these are, again."""
 
     @property
     def ids(self) -> tuple[str, ...]:
@@ -97,6 +100,8 @@ def link_arm(arm: ArmInputs, instances: tuple[PublicInstance, ...]) -> Arm:
         verdicts={key: row.verdict for key, row in graded.items()},
         matrices=matrices,
         picks=link_picks(arm, set(ids), candidates),
+        differs=arm.differs,
+        pool=arm.pool,
     )
 
 

@@ -67,6 +67,10 @@ class ArmSummary(Record):
     wall_seconds: dict[str, float] = Field(json_schema_extra=VOLATILE)
     """Stage -> wall seconds, summed over parts (parts may have run at the same time)."""
     tokens: Tokens
+    differs: str = ""
+    """What its configuration has otherwise than the first arm's."""
+    pool: tuple[str, ...] = ()
+    """Of a pool: the arms whose candidates these are."""
 
 
 class Summary(ArmSummary):
@@ -124,6 +128,8 @@ def summarise_arm(inputs: ReportInputs, arm: Arm, times: Iterable[StageTime]) ->
         cpu_seconds=by_stage((t.stage, t.cpu_seconds) for t in times),
         wall_seconds=by_stage((t.stage, t.wall_seconds) for t in times),
         tokens=count_tokens(arm),
+        differs=arm.differs,
+        pool=arm.pool,
     )
 
 

@@ -59,13 +59,15 @@ COLUMNS: dict[str, dict[str, str]] = {
         "pass_at_1_max": INTEGER, "oracle": INTEGER, "selected": TEXT, "turns_mean": NUMBER, "calls_mean": NUMBER,
         "prompt_tokens": INTEGER, "completion_tokens": INTEGER, "cost": NUMBER, "format_errors": INTEGER,
         "infra": INTEGER, "rate_valid": NUMBER, "difference": NUMBER, "leaderboard_valid": YES_NO,
+        "differs": TEXT, "pool": TEXT,
     },
 }  # fmt: skip
 """Table -> column -> Arrow type. Columns are only ever added at the end."""
 
 
 def write_tables(arms: Sequence[Arm], folder: Path) -> None:
-    """Write `<folder>/<table>.csv` and `.parquet` for every table, all arms beneath one another."""
+    """Write `<folder>/<table>.csv` and `.parquet` for every table, all arms beneath one another. The candidates of a pool
+    and their verdicts stand under its arms already."""
     folder.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[Arm], Iterator[Row]]] = {
         "candidates": candidates,
@@ -79,7 +81,8 @@ def write_tables(arms: Sequence[Arm], folder: Path) -> None:
     for name, rows in makers.items():
         columns = COLUMNS[name]
         schema = pa.schema([(column, getattr(pa, kind)()) for column, kind in columns.items()])
-        table = pa.Table.from_pylist([tidy(row, columns) for arm in arms for row in rows(arm)], schema=schema)
+        whose = [arm for arm in arms if not arm.pool] if name in {"candidates", "verdicts", "per_run"} else arms
+        table = pa.Table.from_pylist([tidy(row, columns) for arm in whose for row in rows(arm)], schema=schema)
         pyarrow.csv.write_csv(table, folder / f"{name}.csv")
         pyarrow.parquet.write_table(table, folder / f"{name}.parquet")
 

@@ -113,6 +113,7 @@ def _arm(
         picks=[row for row in tts[f"grade.{arm}"].rows(PickGraded) if row.pick.instance_id in ids],
         agent=agent,
         model=model,
+        differs=work.spec.config.get("differs", {}).get(arm, ""),
     )
 
 
