@@ -66,8 +66,10 @@ COLUMNS: dict[str, dict[str, str]] = {
 
 
 def write_tables(arms: Sequence[Arm], folder: Path) -> None:
-    """Write `<folder>/<table>.csv` and `.parquet` for every table, all arms beneath one another. The candidates of a pool
-    and their verdicts stand under its arms already."""
+    """Write `<folder>/<table>.csv` and `.parquet` for every table, all arms beneath one another.
+
+    The candidates of a pool and their verdicts stand under its arms already.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     makers: dict[str, Callable[[Arm], Iterator[Row]]] = {
         "candidates": candidates,
