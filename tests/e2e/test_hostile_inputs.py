@@ -88,7 +88,7 @@ def experiment_of(data: str | bytes) -> Lay:
 add_each(
     "config",
     {
-        "unknown-key": (MINIMAL + "colour: red\n", r"x.yaml:3: unknown key 'colour'\n  valid here: agent, arms"),
+        "unknown-key": (MINIMAL + "colour: red\n", r"x.yaml:3: unknown key 'colour'\n  valid here: ablate, agent,"),
         "near-miss": (MINIMAL + "polcy: {max_infra: 1}\n", r"x.yaml:3: unknown key 'polcy'\n  did you mean 'policy'\?"),
         "near-miss-inside": (MINIMAL + "policy:\n  max_infr: 0.1\n", r"x.yaml:4: .*'policy.max_infr'.*'max_infra'"),
         "wrong-type": (MINIMAL + "runs: many\n", r'x.yaml:3: runs: .*integer.*\(got "many"\)'),

@@ -1,7 +1,6 @@
 """The skills: the built-in ones are as published and their commands work; a user's own join them or are refused."""
 
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from support.local import LocalProvider
 from support.rollouts import HAPPY, PHASES, play
 from support.scripted import header, turn
 
-from uchide import agents, tools
+from uchide import agents
 from uchide.agents.phases import skills
 from uchide.agents.phases.spec import load_spec
 from uchide.errors import ConfigError
@@ -72,10 +71,7 @@ async def sandbox(tmp_path):
     for name, text in (("shop/__init__.py", ""), ("shop/cart.py", CART), ("tests/test_cart.py", TESTS)):
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         (tree / name).write_text(text)
-    home = Path(tools.__file__).parent
-    path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
-    env = {"UCHIDE_TOOLS": str(home), "PATH": path, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    spec = SandboxSpec(tree, env=env)
+    spec = SandboxSpec(tree, env={"UCHIDE_TOOLS": "/tools", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
     async with LocalProvider().open(spec) as opened:
         yield opened
 
