@@ -61,11 +61,6 @@ def keyed(config: Mapping[str, Any]) -> dict[str, Any]:
     return _keyed(config, _SETTINGS)
 
 
-def names_in(config: Mapping[str, Any]) -> set[str]:
-    """Names of all models of a configuration, those under `for` included."""
-    return {str(options.get("name")) for options in configs_of(config).values()}
-
-
 def refuse_uncountable(config: Mapping[str, Any], caps: SpendCaps) -> None:
     """Raises ConfigError when a cap cannot be kept, since a model of `config` has no price or no number of GPUs."""
     for key, options in configs_of(config).items():

@@ -97,7 +97,9 @@ def check_components(plan: Plan, root: Root) -> None:
     for arm in exp.arms:
         with _named(arm):
             model = exp.model_of(arm).model_dump()
-            if exp.agent_of(arm).name != "phases" and "mutator" in llm.names_in(model):
+            elsewhere = (model.get("for") or {}).values()
+            names = {model["name"], *(options.get("name") for options in elsewhere if isinstance(options, Mapping))}
+            if exp.agent_of(arm).name != "phases" and "mutator" in names:
                 raise ConfigError(
                     f"the model mutator plays the agent phases only, not {exp.agent_of(arm).name}",
                     hint="name another model for this arm, e.g. `model: {name: openai, base_url: ..., model: ...}`",
