@@ -203,3 +203,11 @@ async def test_native_tools_are_announced_with_their_schemas(tmp_path):
     assert list(tools) == ["bash", "read", "write"]
     assert tools["write"]["required"] == ["path", "content"]
     assert model.of("REPRODUCE_ISSUE", "discrepancies")[0].tools == ()
+
+
+async def test_a_limit_before_any_attempt_leaves_no_edits_of_the_search(tmp_path):
+    moves = {"REPRODUCE_ISSUE.1": (bash("echo 'import pdb' >> calc.py"), bash("true"))}
+    candidate, _, records = await play(tmp_path, moves, {"limits": {"steps": 1}})
+    assert candidate.exit_status == "step_limit"
+    assert next(record for record in records if record.kind == "turn").returncode == 0
+    assert candidate.patch == ""
